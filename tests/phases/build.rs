@@ -1,7 +1,7 @@
 //! Generates programs of the language of kernels, which the tests run on the CPU and on the software device.
 //!
-//! `PHASES_PROGRAMS` is the number of kernels over elements, `PHASES_BLOCKS` that of kernels over blocks, `PHASES_GRADIENTS`
-//! that of kernels with a gradient, and `PHASES_SEED` the seed.
+//! `PHASES_PROGRAMS` is the number of kernels over elements, `PHASES_BLOCKS` that of programs over blocks, `PHASES_PLANS`
+//! that of the plans of a kernel over blocks, `PHASES_GRADIENTS` that of kernels with a gradient, and `PHASES_SEED` the seed.
 
 #[path = "build/blocks/mod.rs"]
 mod blocks;
@@ -26,6 +26,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-env-changed=PHASES_BLOCKS");
     println!("cargo::rerun-if-env-changed=PHASES_GRADIENTS");
+    println!("cargo::rerun-if-env-changed=PHASES_PLANS");
     println!("cargo::rerun-if-env-changed=PHASES_PROGRAMS");
     println!("cargo::rerun-if-env-changed=PHASES_SEED");
     let number = |name: &str, default: u64| {
@@ -41,7 +42,8 @@ fn main() {
     }
     let _ = writeln!(text, "const PROGRAMS: usize = {programs};\nfn run_all() {{\n{calls}}}");
     let out = env::var_os("OUT_DIR").unwrap_or_default();
-    let over_blocks = blocks::programs(number("PHASES_BLOCKS", 500), seed);
+    let over_blocks =
+        blocks::programs(number("PHASES_BLOCKS", 500), number("PHASES_PLANS", 40), seed);
     let gradients = gradients::programs(number("PHASES_GRADIENTS", 16), seed);
     for (file, text) in
         [("programs.rs", text), ("blocks.rs", over_blocks), ("gradients.rs", gradients)]

@@ -59,7 +59,7 @@ const ATTACKS: Suite = Suite {
     settings: &[],
 };
 
-const SUITES: [Suite; 10] = [
+const SUITES: [Suite; 11] = [
     ATTACKS,
     Suite {
         package: "attacks-refused",
@@ -119,6 +119,7 @@ const SUITES: [Suite; 10] = [
     },
     DEBUG,
     Suite { test: "launcher", folder: "tests/phases/mutants/launcher", ..DEBUG },
+    Suite { test: "drawn", folder: "tests/phases/mutants/drawn", ..DEBUG },
     Suite {
         package: "gpu-phases",
         test: "gpu_phases",

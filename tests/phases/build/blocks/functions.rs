@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Memory, Own, Program, State, Ty};
+use super::{Content, Kind, Memory, Own, Program, State, Ty};
 
 /// A function with phases.
 #[derive(Debug, Clone)]
@@ -14,8 +14,8 @@ pub(super) struct Helper {
     closure: bool,
     /// Whether it is generic over the size of the block.
     generic: bool,
-    /// The checks that are planted in it and in what it calls.
-    sites: Vec<usize>,
+    /// That of what it calls, too.
+    content: Content,
 }
 
 impl Program {
@@ -33,9 +33,9 @@ impl Program {
             own: vec![],
             closure: false,
             generic,
-            sites: vec![],
+            content: Content::default(),
         };
-        let planted = std::mem::take(&mut self.planted);
+        let content = std::mem::take(&mut self.content);
         for at in 0..1 + self.random.below(2) {
             let fits = |m: &&Memory| m.is_shared() || matches!(m.kind, Kind::Part(_));
             let known: Vec<&Memory> = memory.iter().filter(fits).collect();
@@ -56,9 +56,9 @@ impl Program {
                 (n, 0) => n.to_string(),
                 (n, m) => format!("{n}, {m}"),
             };
-            let _ = write!(params, ", w: &mut PerThread<{}, {args}>", known.ty.name());
+            let _ = write!(params, ", w: &mut PerThread<{}, {args}>", known.of());
             helper.own.push(known.clone());
-            self.own.push(Own { name: "*w".to_owned(), ty: known.ty });
+            self.own.push(Own { name: "*w".to_owned(), ..known.clone() });
         }
         helper.closure = self.random.once_in(3);
         if helper.closure {
@@ -73,7 +73,7 @@ impl Program {
         let mixed = self.mixed(0);
         let value = self.value(Ty::U32, 2);
         (self.returns, self.generic) = (false, false);
-        helper.sites = std::mem::replace(&mut self.planted, planted);
+        helper.content = std::mem::replace(&mut self.content, content);
         (self.memory, self.own, self.locals) = (memory, own, locals);
         self.closures.clear();
         self.helpers.push(helper);
@@ -101,8 +101,8 @@ impl Program {
         }
         let mut owned: Vec<String> = Vec::new();
         for wanted in &helper.own {
-            let own =
-                self.own.iter().find(|own| own.ty == wanted.ty && !owned.contains(&own.name))?;
+            let fits = |own: &&Own| own.of() == wanted.of() && !owned.contains(&own.name);
+            let own = self.own.iter().find(fits)?;
             let _ = write!(args, ", &mut {}", own.name);
             owned.push(own.name.clone());
         }
@@ -114,11 +114,20 @@ impl Program {
             self.index = index;
             let _ = write!(args, ", |k| {value}");
         }
-        self.planted.extend(&helper.sites);
+        self.content.extend(&helper.content);
         self.local(name.clone(), Ty::U32, false);
-        Some(format!(
+        let mut text = format!(
             "let {argument} = {value};\nlet {name} = {}(block, hit, at, {argument}, x, y, f{args});\n",
             helper.name
-        ))
+        );
+        // What it has written is read.
+        if let Some(at) = taken.into_iter().find(|at| self.memory[*at].is_read())
+            && self.random.below(2) == 0
+        {
+            let (element, name) = (self.element_of(at, 1), self.fresh("n"));
+            let _ = writeln!(text, "let {name} = {element} as u32;");
+            self.local(name, Ty::U32, false);
+        }
+        Some(text)
     }
 }

@@ -8,12 +8,14 @@
 //! in which they run, as often as it says, and an argument for each, which decides loops, branches and splits. A plan is a
 //! program, too: barriers have to be right for each order. Compilers take much longer for a kernel than the rest for a plan.
 
+mod declarations;
 mod functions;
 mod phases;
 mod plans;
 mod statements;
 mod values;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::random::Random;
@@ -56,6 +58,8 @@ impl Ty {
 enum Kind {
     Array(usize),
     Matrix(usize, usize),
+    /// A shared array whose length this expression computes at the launch.
+    Sized(&'static str),
     /// A part of memory, possibly without elements.
     Part(bool),
     /// A reference to a row of a matrix.
@@ -92,19 +96,23 @@ impl Memory {
     }
 
     fn is_shared(&self) -> bool {
-        matches!(self.kind, Kind::Array(_) | Kind::Matrix(..))
+        matches!(self.kind, Kind::Array(_) | Kind::Matrix(..) | Kind::Sized(_))
     }
 
     fn is_read(&self) -> bool {
         self.state != State::Gone
             && matches!(
                 self.kind,
-                Kind::Array(_) | Kind::Matrix(..) | Kind::Part(false) | Kind::Row(_)
+                Kind::Array(_)
+                    | Kind::Matrix(..)
+                    | Kind::Sized(_)
+                    | Kind::Part(false)
+                    | Kind::Row(_)
             )
     }
 
     fn is_line(&self) -> bool {
-        matches!(self.kind, Kind::Array(_) | Kind::Part(_))
+        matches!(self.kind, Kind::Array(_) | Kind::Sized(_) | Kind::Part(_))
     }
 
     /// The type of a reference to it, as a parameter.
@@ -113,6 +121,7 @@ impl Memory {
         match self.kind {
             Kind::Array(n) => format!("Shared<[{ty}; {n}]>"),
             Kind::Matrix(r, c) => format!("Shared<[[{ty}; {c}]; {r}]>"),
+            Kind::Sized(_) => format!("Shared<Vec<{ty}>>"),
             _ => format!("Part<'_, {ty}>"),
         }
     }
@@ -123,6 +132,18 @@ impl Memory {
 struct Own {
     name: String,
     ty: Ty,
+    /// Of an array the number of elements, else 0.
+    len: usize,
+}
+
+impl Own {
+    /// The type of the value.
+    fn of(&self) -> String {
+        match self.len {
+            0 => self.ty.name().to_owned(),
+            n => format!("[{}; {n}]", self.ty.name()),
+        }
+    }
 }
 
 /// A variable of block level, or what a closure of a phase has.
@@ -137,6 +158,31 @@ struct Local {
 struct Output {
     ty: Ty,
     len: usize,
+}
+
+/// What must be in at least a tenth of the programs, whatever the seed.
+const CONSTRUCTS: [&str; 6] = [
+    "patches of parts",
+    "patches of tiles",
+    "shared_slice",
+    "loads of arrays of threads",
+    "warps with rows",
+    "carry",
+];
+
+/// What a piece of a program has.
+#[derive(Debug, Clone, Default)]
+struct Content {
+    /// The checks that are planted.
+    sites: Vec<usize>,
+    constructs: BTreeSet<&'static str>,
+}
+
+impl Content {
+    fn extend(&mut self, other: &Self) {
+        self.sites.extend(&other.sites);
+        self.constructs.extend(&other.constructs);
+    }
 }
 
 /// A program that is being written.
@@ -163,16 +209,25 @@ pub(crate) struct Program {
     index: Vec<(String, usize)>,
     count: usize,
     sites: usize,
-    /// The checks that are planted in the program, or in the function that is being written.
-    planted: Vec<usize>,
+    /// That of the program, or of the function that is being written.
+    content: Content,
+    /// One of [`CONSTRUCTS`] that the kernel must have.
+    wanted: usize,
     budget: usize,
     /// The number of plans, if it has any.
     plans: u64,
 }
 
 impl Program {
-    fn new(mut random: Random, name: String) -> Self {
-        let size = *random.pick(&[&(32, 0), &(96, 0), &(256, 0), &(16, 16), &(64, 0), &(20, 0)]);
+    fn new(mut random: Random, name: String, wanted: usize) -> Self {
+        let mut draw = || {
+            *random.pick(&[&(32, 0), &(96, 0), &(256, 0), &(128, 0), &(64, 0), &(16, 16), &(20, 0)])
+        };
+        let mut size = draw();
+        // Not all sizes have it.
+        while wanted == 3 && size.1 > 0 || wanted > 3 && size.0 == 20 {
+            size = draw();
+        }
         Self {
             random,
             name,
@@ -189,7 +244,8 @@ impl Program {
             index: Vec::new(),
             count: 0,
             sites: 0,
-            planted: Vec::new(),
+            content: Content::default(),
+            wanted,
             budget: 0,
             plans: 0,
         }
@@ -223,8 +279,18 @@ impl Program {
     /// Numbers a check that is planted.
     fn site(&mut self) -> usize {
         self.sites += 1;
-        self.planted.push(self.sites);
+        self.content.sites.push(self.sites);
         self.sites
+    }
+
+    /// Notes that the program has one of [`CONSTRUCTS`].
+    fn has(&mut self, construct: usize) {
+        self.content.constructs.insert(CONSTRUCTS[construct]);
+    }
+
+    /// Returns whether the kernel gets one of [`CONSTRUCTS`]: the one that it must have, and each other one in `n` times.
+    fn gets(&mut self, construct: usize, n: usize) -> bool {
+        self.wanted == construct || self.random.once_in(n)
     }
 
     /// Returns a kernel and the function that runs it, and its programs.
@@ -233,12 +299,17 @@ impl Program {
         let blocks = 2 + self.random.below(2);
         let (mut params, mut parts, mut names) = (String::new(), Vec::new(), Vec::new());
         let mut outputs = Vec::new();
-        let count = self.random.below(4);
+        let count = self.random.below(4).max([1, 1, 0, 0, 1, 0][self.wanted]);
         for at in 0..count.max(1) {
             let (ty, name) = (self.element(), format!("p{at}"));
             let t = ty.name();
             let rest = |random: &mut Random, n: usize| (blocks - 1) * n + 1 + random.below(n);
-            let choice = self.random.below(if threads.is_multiple_of(32) { 8 } else { 5 });
+            let choice = match (at, self.wanted) {
+                (0, 0) => 1,
+                (0, 1) => 3,
+                (0, 4) => 6,
+                _ => self.random.below(if threads.is_multiple_of(32) { 8 } else { 5 }),
+            };
             let (part, kind, len) = match choice {
                 _ if count == 0 => break,
                 0 => (format!("o{at}"), None, blocks),
@@ -261,6 +332,7 @@ impl Program {
                     (format!("warps(o{at}, {warps})"), Some(Kind::WarpElements), len)
                 }
                 _ => {
+                    self.has(4);
                     let columns = *self.random.pick(&[&1, &7, &32, &40, &70]);
                     let len = rest(&mut self.random, warps) * columns;
                     (format!("warps(rows(o{at}, {columns}), {warps})"), Some(Kind::WarpRows), len)
@@ -287,6 +359,8 @@ impl Program {
             .filter(|(name, _)| self.memory.iter().all(|memory| memory.name != *name))
             .collect();
         let (first, mut lets) = self.declarations();
+        // What the whole kernel has, each of its programs has.
+        let mut of_kernel = std::mem::take(&mut self.content);
         let helpers: String = (0..self.random.below(3)).map(|_| self.helper()).collect();
         for (name, ty) in [("bi", Ty::Usize), ("bc", Ty::Usize), ("hit", Ty::U32)] {
             self.local(name, ty, false);
@@ -294,16 +368,28 @@ impl Program {
         let (mut plans, mut body) = (Vec::new(), first + "let mut mixed = 1u32;\n");
         if self.plans == 0 {
             body.push_str(&self.program(&mut lets));
-            plans.push(Plan { plan: Vec::new(), sites: std::mem::take(&mut self.planted) });
+            plans.push(Plan { plan: Vec::new(), content: std::mem::take(&mut self.content) });
         }
         body.extend(lets);
         for memory in &mut self.memory {
             memory.state = State::Free;
         }
+        let carries = self.plans > 0 && threads.is_multiple_of(32) && self.gets(5, 2);
+        let (before, after) = (carries && self.random.below(2) == 0, carries);
+        if before {
+            body.push_str(&self.carry());
+            of_kernel.extend(&std::mem::take(&mut self.content));
+        }
         if self.plans > 0 {
             body.push_str(&self.planned(&mut plans));
         }
+        if after && !(before && self.random.below(2) == 0) {
+            let (carry, known) = (self.carry(), self.locals.len() - 1);
+            body.push_str(&(carry + &self.mixed(known)));
+        }
         body.push_str(&self.finish(&slots));
+        of_kernel.extend(&std::mem::take(&mut self.content));
+        plans.iter_mut().for_each(|plan| plan.content.extend(&of_kernel));
         let (name, dims) = (&self.name, self.block().replace('<', "::<"));
         let mut text = format!(
             "{helpers}#[kernel]\nfn {name}(plan: &[u32], site: u32, at_block: usize, at: usize, x: &[i32], y: &[u32], f: &[f32]{params}, \
@@ -332,71 +418,6 @@ impl Program {
         if sum == "mixed" { String::new() } else { format!("mixed = {sum};\n") }
     }
 
-    /// Declares shared arrays and values of threads. Returns the arrays that are declared later, which are gone until then.
-    fn declarations(&mut self) -> (String, Vec<String>) {
-        let mut lets = Vec::new();
-        for at in 0..2 + self.random.below(3) {
-            let mut ty = self.element();
-            // Few items for each thread: NVRTC unrolls the loop over them.
-            let threads = self.threads();
-            let mut kind = match self.random.below(3) {
-                0 => {
-                    let rows = threads.div_ceil(9);
-                    let (r, c) =
-                        *self.random.pick(&[&(4, 9), &(rows, 9), &(rows / 2 + 1, 17), &(7, 3)]);
-                    Kind::Matrix(r, c)
-                }
-                _ => Kind::Array(*self.random.pick(&[
-                    &threads,
-                    &(threads + 7),
-                    &(threads / 2 + 1),
-                    &(2 * threads + 3),
-                    &40,
-                ])),
-            };
-            // Arrays of one type can be swapped.
-            if at > 0
-                && self.random.once_in(2)
-                && let Some(last) = self.memory.iter().rfind(|memory| memory.is_shared())
-            {
-                (ty, kind) = (last.ty, last.kind);
-            }
-            let name = format!("t{at}");
-            let value = self.literal(ty);
-            let array = match kind {
-                Kind::Matrix(r, c) => format!("[[{value}; {c}]; {r}]"),
-                Kind::Array(n) => format!("[{value}; {n}]"),
-                _ => continue,
-            };
-            lets.push(format!("let mut {name} = block.shared({array});\n"));
-            let mut memory = Memory::new(name, ty, kind);
-            memory.state = State::Gone;
-            self.memory.push(memory);
-        }
-        let later = lets.split_off(lets.len() - self.random.below(2));
-        let mut text: String = lets.concat();
-        self.reveal(&text);
-        for at in 0..2 + self.random.below(3) {
-            let ty = match self.random.below(6) {
-                0 => Ty::Bool,
-                _ => self.element(),
-            };
-            let (name, value) = (format!("v{at}"), self.literal(ty));
-            let _ = writeln!(text, "let mut {name} = block.per_thread({value});");
-            self.own.push(Own { name, ty });
-        }
-        (text, later)
-    }
-
-    /// Makes the array that a text declares usable.
-    fn reveal(&mut self, text: &str) {
-        for memory in &mut self.memory {
-            if text.contains(&format!("let mut {} = block.shared", memory.name)) {
-                memory.state = State::Free;
-            }
-        }
-    }
-
     /// Mixes all memory into the outputs.
     fn finish(&mut self, slots: &[(String, Ty)]) -> String {
         let mut text = String::new();
@@ -405,37 +426,30 @@ impl Program {
         for own in self.own.clone() {
             // Values of threads go to an array that a phase reads.
             let Some(at) = self.memory.iter().position(|memory| {
-                memory.is_shared() && matches!(memory.kind, Kind::Array(_)) && memory.ty != Ty::F32
+                matches!(memory.kind, Kind::Array(_) | Kind::Sized(_)) && memory.ty != Ty::F32
             }) else {
                 continue;
             };
             let (name, ty) = (self.memory[at].name.clone(), self.memory[at].ty.name());
+            let (head, value) = match own.len {
+                0 => (String::new(), "*b"),
+                n => (format!("for k in 0..{n} "), "b[k]"),
+            };
             let _ = writeln!(
                 text,
-                "block.each((&mut {name}, &mut {}), |_, (a, b)| *a ^= {});",
+                "block.each((&mut {name}, &mut {}), |_, (a, b)| {{ {head}{{ *a ^= {}; }} }});",
                 own.name,
-                Self::bits(&own.ty, "*b", ty)
+                Self::bits(&own.ty, value, ty)
             );
         }
-        let read: Vec<(String, String)> = self
-            .memory
-            .iter()
-            .filter(|memory| memory.is_shared())
-            .map(|memory| match memory.kind {
-                Kind::Matrix(r, c) => {
-                    let value = format!("{}[k % {r}][k / {r} % {c}]", memory.name);
-                    (value.clone(), Self::bits(&memory.ty, &value, "u32"))
-                }
-                Kind::Array(n) => {
-                    let value = format!("{}[k % {n}]", memory.name);
-                    (value.clone(), Self::bits(&memory.ty, &value, "u32"))
-                }
-                _ => (String::new(), "0".to_owned()),
-            })
-            .collect();
-        let mixed = read
-            .iter()
-            .fold("0u32".to_owned(), |sum, (_, bits)| format!("({sum}).rotate_left(5) ^ {bits}"));
+        let shared = self.memory.iter().filter(|memory| memory.is_shared());
+        let mixed = shared.fold("0u32".to_owned(), |sum, memory| {
+            let value = match memory.kind {
+                Kind::Matrix(r, c) => format!("{}[k % {r}][k / {r} % {c}]", memory.name),
+                _ => format!("{0}[k % {0}.len()]", memory.name),
+            };
+            format!("({sum}).rotate_left(5) ^ {}", Self::bits(&memory.ty, &value, "u32"))
+        });
         let _ = writeln!(
             text,
             "block.run(320, |k| {{\nbins.fetch_xor(k % 64, ({mixed} ^ mixed).wrapping_mul(2 * k as u32 + 1));\n}});"
@@ -443,19 +457,38 @@ impl Program {
         for out in outputs {
             let ty = out.ty.name();
             let mixed = Self::as_type(&mixed, out.ty);
-            let (index, k) = match out.kind {
-                Kind::Tile(..) => ("[i, j]", "let k = i * 37 + j;"),
-                _ => ("i", "let k = i;"),
-            };
-            let body = match out.kind {
+            let (mut target, mut item) = (out.target.clone(), "mut o");
+            let (index, head, k, o) = match out.kind {
                 Kind::WarpRows => {
-                    format!("for q in 0..o.len() {{ let k = o.column(q) + i; o[q] = {mixed}; }}")
+                    ("i", "for q in 0..o.len() ".to_owned(), "o.column(q) + i", "o[q]")
                 }
-                _ if out.ty == Ty::F32 => format!("{k} *o = *o * 0.5 + {mixed};"),
-                _ => format!("{k} *o = (*o).rotate_left(3) ^ ({mixed} as {ty});"),
+                Kind::Tile(..) if self.gets(1, 2) => {
+                    let (text, [rows, _]) = self.patches_of_tile();
+                    target = format!("{}.{text}", out.name);
+                    ("[i, j]", format!("for a in 0..{rows}usize "), "i * 37 + j + a", "o[a][0]")
+                }
+                Kind::Part(_) if self.gets(0, 2) => {
+                    let (text, len) = self.patches_of_part();
+                    target = format!("{}.{text}", out.name);
+                    ("i", format!("for a in 0..{len}usize "), "i + a", "o[a]")
+                }
+                Kind::Tile(..) => {
+                    item = "o";
+                    ("[i, j]", String::new(), "i * 37 + j", "*o")
+                }
+                _ => {
+                    item = "o";
+                    ("i", String::new(), "i", "*o")
+                }
             };
-            let item = if out.kind == Kind::WarpRows { "mut o" } else { "o" };
-            let _ = writeln!(text, "block.each({}, |{index}, {item}| {{ {body} }});", out.target);
+            let value = match out.ty {
+                Ty::F32 => format!("{o} * 0.5 + {mixed}"),
+                _ => format!("({o}).rotate_left(3) ^ ({mixed} as {ty})"),
+            };
+            let _ = writeln!(
+                text,
+                "block.each({target}, |{index}, {item}| {{ {head}{{ let k = {k}; {o} = {value}; }} }});"
+            );
         }
         for (name, ty) in slots {
             let _ = writeln!(text, "{name}.set({});", Self::as_type("mixed", *ty));

@@ -2,12 +2,24 @@
 
 use std::fmt::Write as _;
 
-use super::{Kind, Program, State, Ty};
+use super::{Kind, Own, Program, State, Ty};
+
+/// Returns the slice with elements of a type, if there is one.
+fn source(ty: Ty) -> Option<&'static str> {
+    match ty {
+        Ty::I32 => Some("x"),
+        Ty::U32 => Some("y"),
+        Ty::F32 => Some("f"),
+        _ => None,
+    }
+}
 
 /// What a phase hands to a thread.
 enum Item {
     Value(String, Ty),
     Slice(String, Ty),
+    /// An array of this length, of arrays of the other one if that is not 0.
+    Array(String, Ty, usize, usize),
     Lane(String, Ty),
 }
 
@@ -16,7 +28,9 @@ struct Target {
     text: String,
     pattern: String,
     items: Vec<Item>,
-    /// The names of its index, with their factors in the position.
+    /// The names of its index.
+    names: Vec<String>,
+    /// Indices, with their factors in the position.
     index: Vec<(String, usize)>,
 }
 
@@ -50,15 +64,22 @@ impl Program {
         let a = format!("{a}_");
         let one = |i: &str| vec![(i.to_owned(), 1)];
         let two = |c: usize| vec![(i.clone(), c), (j.clone(), 1)];
+        let named =
+            |index: &Vec<(String, usize)>| index.iter().map(|(name, _)| name.clone()).collect();
         if known.is_empty() || !owned.is_empty() && self.random.once_in(3) {
             let at = owned[self.random.below(owned.len().max(1))];
             own.push(at);
-            let (name, ty) = (self.own[at].name.clone(), self.own[at].ty);
+            let Own { name, ty, len } = self.own[at].clone();
             let index = if self.size.1 == 0 { one(&i) } else { two(self.size.1) };
+            let item = match len {
+                0 => Item::Value(a.clone(), ty),
+                len => Item::Array(a.clone(), ty, len, 0),
+            };
             return Target {
                 text: format!("&mut {name}"),
-                pattern: a.clone(),
-                items: vec![Item::Value(a, ty)],
+                pattern: a,
+                items: vec![item],
+                names: named(&index),
                 index,
             };
         }
@@ -70,6 +91,7 @@ impl Program {
             text: memory.target.clone(),
             pattern: a.clone(),
             items: vec![Item::Value(a.clone(), ty)],
+            names: named(&index),
             index,
         };
         match memory.kind {
@@ -85,6 +107,21 @@ impl Program {
                 }
                 _ => whole(two(c)),
             },
+            Kind::Tile(_, w) if self.random.below(2) == 0 => {
+                let (text, [rows, columns]) = self.patches_of_tile();
+                Target {
+                    text: format!("{name}.{text}"),
+                    pattern: format!("mut {a}"),
+                    items: vec![Item::Array(a.clone(), ty, rows, columns)],
+                    index: vec![
+                        (format!("({i} / {rows})"), w),
+                        (format!("({j} / {columns})"), 1),
+                        (i.clone(), 0),
+                        (j.clone(), 0),
+                    ],
+                    ..whole(two(w))
+                }
+            }
             Kind::Tile(_, w) => whole(two(w)),
             Kind::WarpElements => whole(one(&i)),
             Kind::WarpRows => Target {
@@ -92,7 +129,7 @@ impl Program {
                 items: vec![Item::Lane(a.clone(), ty)],
                 ..whole(one(&i))
             },
-            _ => match self.random.below(5) {
+            _ => match self.random.below(6) {
                 0 => {
                     let b = format!("{a}b");
                     let distance = 1usize << self.random.below(7);
@@ -101,7 +138,7 @@ impl Program {
                         text: format!("{name}.pairs({distance})"),
                         pattern: format!("({a}, {b})"),
                         items: vec![Item::Value(a.clone(), ty), Item::Value(b, ty)],
-                        index: one(&i),
+                        ..whole(one(&i))
                     }
                 }
                 1 => {
@@ -113,9 +150,33 @@ impl Program {
                         ..whole(one(&i))
                     }
                 }
+                2 => {
+                    let (text, len) = self.patches_of_part();
+                    Target {
+                        text: format!("{name}.{text}"),
+                        pattern: format!("mut {a}"),
+                        items: vec![Item::Array(a.clone(), ty, len, 0)],
+                        index: vec![(format!("({i} / {len})"), 1), (i.clone(), 0)],
+                        ..whole(one(&i))
+                    }
+                }
                 _ => whole(one(&i)),
             },
         }
+    }
+
+    /// `patches::<K>()`, and the length of a patch.
+    pub(super) fn patches_of_part(&mut self) -> (String, usize) {
+        self.has(0);
+        let len = *self.random.pick(&[&1, &2, &3, &4, &4, &8]);
+        (format!("patches::<{len}>()"), len)
+    }
+
+    /// `patches::<R, K>()`, and the rows and columns of a patch.
+    pub(super) fn patches_of_tile(&mut self) -> (String, [usize; 2]) {
+        self.has(1);
+        let [rows, columns] = *self.random.pick(&[&[2, 2], &[4, 4], &[1, 3], &[3, 2], &[8, 8]]);
+        (format!("patches::<{rows}, {columns}>()"), [rows, columns])
     }
 
     /// Returns an argument of a split, which a planted fault makes bad.
@@ -143,11 +204,11 @@ impl Program {
             targets.push(self.target(&mut taken, &mut own, number));
         }
         let index = targets[0].index.clone();
-        let names: Vec<&str> = index.iter().map(|(name, _)| &**name).collect();
+        let names = targets[0].names.clone();
         let (index_pattern, known) = match &names[..] {
             _ if self.random.once_in(8) => ("_".to_owned(), vec![]),
-            [one] => ((*one).to_owned(), index.clone()),
-            names => (format!("[{}]", names.join(", ")), index.clone()),
+            [one] => (one.clone(), index),
+            names => (format!("[{}]", names.join(", ")), index),
         };
         let (text, pattern) = match &targets[..] {
             [one] if !self.random.once_in(12) => (one.text.clone(), one.pattern.clone()),
@@ -175,8 +236,16 @@ impl Program {
             text.push_str(&self.planted());
         }
         for item in items {
-            if let Item::Value(name, ty) = item {
-                self.local(format!("(*{name})"), *ty, false);
+            match item {
+                Item::Value(name, ty) => self.local(format!("(*{name})"), *ty, false),
+                Item::Array(name, ty, len, inner) => {
+                    let mut element = format!("{name}[{}]", self.random.below(*len));
+                    if *inner > 0 {
+                        let _ = write!(element, "[{}]", self.random.below(*inner));
+                    }
+                    self.local(element, *ty, false);
+                }
+                _ => {}
             }
         }
         if self.random.once_in(4) {
@@ -224,6 +293,24 @@ impl Program {
                     self.index.pop();
                     let _ = writeln!(text, "for {k} in 0..{name}.len() {{\n{assign}\n}}");
                 }
+                Item::Array(name, ty, len, inner) => {
+                    let (k, q) = (self.fresh("k"), self.fresh("q"));
+                    let known = self.index.len();
+                    self.index.push((k.clone(), 0));
+                    let (place, head) = match inner {
+                        0 => (format!("{name}[{k}]"), String::new()),
+                        n => {
+                            self.index.push((q.clone(), 0));
+                            (format!("{name}[{k}][{q}]"), format!("for {q} in 0..{n}usize "))
+                        }
+                    };
+                    let value = self.value(*ty, 1);
+                    self.index.truncate(known);
+                    let _ = writeln!(
+                        text,
+                        "for {k} in 0..{len}usize {{\n{head}{{ {place} = {value}; }}\n}}"
+                    );
+                }
                 Item::Lane(name, ty) => {
                     let (k, q) = (self.fresh("k"), self.fresh("q"));
                     self.index.push((q.clone(), 0));
@@ -258,13 +345,25 @@ impl Program {
             self.index.iter().map(|(name, factor)| format!("{name} * {factor}")).collect();
         let bad = format!("hit == {site} && {} == at", position.join(" + "));
         let name = self.fresh("z");
-        match self.random.below(4) {
+        match self.random.below(5) {
+            // Of several checks of a loop that fail the first one counts.
+            4 => {
+                let (k, i) = (self.fresh("k"), self.below("300", 1));
+                format!(
+                    "for {k} in 0..4usize {{\nassert!(!({bad} && {k} == 2));\n\
+                     let {name} = x[if {bad} && {k} > 0 {{ 300 + {k} }} else {{ {i} }}];\n}}\n"
+                )
+            }
             0 => format!("assert!(!({bad}));\n"),
             1 => format!("let {name} = 77u32 / if {bad} {{ 0 }} else {{ 3 }};\n"),
             2 => format!("let {name} = (if {bad} {{ None }} else {{ Some(3u32) }}).unwrap();\n"),
             _ => {
-                let i = self.below("300", 1);
-                format!("let {name} = x[if {bad} {{ 300 + {site} }} else {{ {i} }}];\n")
+                // The first operand fails first.
+                let (i, j) = (self.below("300", 1), self.below("300", 1));
+                format!(
+                    "let {name} = x[if {bad} {{ 300 + {site} }} else {{ {i} }}] as u32 \
+                     ^ y[if {bad} {{ 400 + {site} }} else {{ {j} }}];\n"
+                )
             }
         }
     }
@@ -299,40 +398,78 @@ impl Program {
 
     /// `block.load(…)` and `block.load_matrix(…)`.
     pub(super) fn load(&mut self) -> String {
-        let source = |ty: Ty| match ty {
-            Ty::I32 => Some("x"),
-            Ty::U32 => Some("y"),
-            Ty::F32 => Some("f"),
-            _ => None,
-        };
         let known = self.free(|memory| {
             let of_warps = matches!(memory.kind, Kind::WarpElements | Kind::WarpRows);
             source(memory.ty).is_some() && !of_warps
         });
+        let owned: Vec<usize> = (0..self.own.len())
+            .filter(|at| source(self.own[*at].ty).is_some() && self.size.1 == 0)
+            .collect();
+        if !owned.is_empty() && (known.is_empty() || self.random.once_in(3)) {
+            let at = owned[self.random.below(owned.len())];
+            return self.load_own(at);
+        }
         if known.is_empty() {
             return String::new();
         }
         let at = known[self.random.below(known.len())];
+        let array = |at: &usize| matches!(self.memory[*at].kind, Kind::Array(_) | Kind::Matrix(..));
+        let arrays: Vec<usize> = known.iter().copied().filter(array).collect();
+        // Loads into arrays in a row, between which no value is computed, read together.
+        match arrays[..] {
+            [first, .., second] if self.random.below(2) == 0 => {
+                self.load_into(first, true) + &self.load_into(second, true)
+            }
+            _ => self.load_into(at, false),
+        }
+    }
+
+    /// `block.load(…)` or `block.load_matrix(…)` into memory, unless its type has no source; `plain`: of numbers alone.
+    pub(super) fn load_into(&mut self, at: usize, plain: bool) -> String {
         let memory = self.memory[at].clone();
-        let Some(from) = source(memory.ty) else { return String::new() };
+        if source(memory.ty).is_none() {
+            return String::new();
+        }
         let is_matrix = matches!(memory.kind, Kind::Matrix(..) | Kind::Tile(..));
         self.held(&[at], State::Gone, |s| {
-            let start = format!(
-                "({} % 310) as isize - {}",
-                s.value(Ty::U32, 1),
-                s.random.below(60)
-            );
-            let fill = s.value(memory.ty, 1);
+            let (from, start, fill) = s.loaded(memory.ty, plain);
             if !is_matrix {
                 return format!("block.load({}, {from}, {start}, {fill});\n", memory.target);
             }
-            let rows = s.planted_split(20, 21);
-            let column = s.random.below(20) as isize - 9;
+            let columns = *s.random.pick(&[&15, &15, &13, &7]);
+            let rows = s.planted_split(20, 300 / columns + 1);
+            // Half of them begin inside.
+            let (row, column) = match s.random.below(2) {
+                0 if !plain => (format!("({start}) / 15"), s.random.below(20) as isize - 9),
+                _ => (s.random.below(3).to_string(), s.random.below(3) as isize),
+            };
             format!(
-                "block.load_matrix({}, {from}, [{rows}, 15], [({start}) / 15, {column}], {fill});\n",
+                "block.load_matrix({}, {from}, [{rows}, {columns}], [{row}, {column}], {fill});\n",
                 memory.target
             )
         })
+    }
+
+    /// `block.load(…)` of a value of each thread.
+    pub(super) fn load_own(&mut self, at: usize) -> String {
+        let Own { name, ty, len } = self.own[at].clone();
+        if len > 0 {
+            self.has(3);
+        }
+        let (from, start, fill) = self.loaded(ty, false);
+        format!("block.load(&mut {name}, {from}, {start}, {fill});\n")
+    }
+
+    /// Returns the source of a load, its start, and what stands for elements outside.
+    fn loaded(&mut self, ty: Ty, plain: bool) -> (&'static str, String, String) {
+        let from = source(ty).unwrap_or("x");
+        if plain {
+            let start = self.random.below(330) as isize - 30;
+            return (from, start.to_string(), self.literal(ty));
+        }
+        let start =
+            format!("({} % 310) as isize - {}", self.value(Ty::U32, 1), self.random.below(60));
+        (from, start, self.value(ty, 1))
     }
 
     /// `let n = block.carry(…);`, at the top of the kernel's closure.
@@ -351,12 +488,15 @@ impl Program {
             }
             false => String::new(),
         };
+        self.has(5);
         self.local(name.clone(), ty, false);
         format!("let {name} = block.carry({value}, {first}, |a, b| {{\n{planted}{op}\n}});\n")
     }
 
     fn own_of(&mut self, wanted: impl Fn(Ty) -> bool) -> Option<(String, Ty)> {
-        let known: Vec<usize> = (0..self.own.len()).filter(|at| wanted(self.own[*at].ty)).collect();
+        let known: Vec<usize> = (0..self.own.len())
+            .filter(|at| self.own[*at].len == 0 && wanted(self.own[*at].ty))
+            .collect();
         if known.is_empty() {
             return None;
         }
@@ -376,13 +516,16 @@ impl Program {
                 let method = self.random.pick(&["warp_sum", "warp_min", "warp_max", "warp_scan"]);
                 format!("block.{method}(&mut {name});\n")
             }
-            2 => format!("block.warp_xor(&mut {name}, {});\n", self.value(Ty::U32, 1)),
+            2 => {
+                let name = self.own[self.random.below(self.own.len())].name.clone();
+                format!("block.warp_xor(&mut {name}, {});\n", self.value(Ty::U32, 1))
+            }
             3 => {
-                let (bits, from) = self.own_of(|ty| ty == Ty::U32)?;
+                let (bits, _) = self.own_of(|ty| ty == Ty::U32)?;
+                let name = self.own[self.random.below(self.own.len())].name.clone();
                 if bits == name {
                     return None;
                 }
-                let _ = from;
                 format!("block.warp_broadcast(&mut {name}, &{bits});\n")
             }
             4 => {

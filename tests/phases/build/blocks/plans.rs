@@ -2,42 +2,49 @@
 
 use std::fmt::Write as _;
 
-use super::{Program, Ty};
+use super::{CONSTRUCTS, Content, Program, Ty};
 use crate::random::Random;
 
-/// The statements of a kernel with plans, and how many plans it has.
+/// The statements of a kernel with plans.
 const STATEMENTS: usize = 8;
-const PLANS: u64 = 40;
 
-/// A program of a kernel: its plan, and the checks that are planted in what the plan runs.
+/// A program of a kernel: its plan, and what it runs.
 pub(super) struct Plan {
     pub(super) plan: Vec<u32>,
-    pub(super) sites: Vec<usize>,
+    pub(super) content: Content,
 }
 
-/// Returns the programs as a module's text.
-pub(crate) fn programs(count: u64, seed: u64) -> String {
+/// Returns the programs as a module's text; of each second kernel so many are plans.
+pub(crate) fn programs(count: u64, plans: u64, seed: u64) -> String {
     let (mut text, mut list) = (String::new(), String::new());
     let (mut number, mut left) = (0, count);
     while left > 0 {
         let random = Random::new(seed.wrapping_mul(7_000_003).wrapping_add(number));
-        let mut program = Program::new(random, format!("b{number}"));
+        let mut program =
+            Program::new(random, format!("b{number}"), number as usize / 2 % CONSTRUCTS.len());
         // As many kernels of one program as of plans.
-        program.plans = if number % 2 == 0 { PLANS.min(left) } else { 0 };
-        let (kernel, plans) = program.kernel();
+        program.plans = if number % 2 == 0 { plans.min(left) } else { 0 };
+        let (kernel, drawn) = program.kernel();
         text.push_str(&kernel);
         let name = &program.name;
         let _ = writeln!(
             list,
             "    Drawn {{ name: {name:?}, run: run_{name}, source: {name}::source, programs: &["
         );
-        for Plan { plan, sites } in &plans {
-            let _ = writeln!(list, "        Planned {{ plan: &{plan:?}, sites: &{sites:?} }},");
+        for Plan { plan, content: Content { sites, constructs } } in &drawn {
+            let constructs: Vec<_> = constructs.iter().collect();
+            let _ = writeln!(
+                list,
+                "        Planned {{ plan: &{plan:?}, sites: &{sites:?}, constructs: &{constructs:?} }},"
+            );
         }
         list.push_str("    ] },\n");
-        (number, left) = (number + 1, left - plans.len() as u64);
+        (number, left) = (number + 1, left - drawn.len() as u64);
     }
-    let _ = write!(text, "pub(super) const DRAWN: &[Drawn] = &[\n{list}];\n");
+    let _ = write!(
+        text,
+        "pub(super) const CONSTRUCTS: &[&str] = &{CONSTRUCTS:?};\npub(super) const DRAWN: &[Drawn] = &[\n{list}];\n"
+    );
     text
 }
 
@@ -55,9 +62,17 @@ impl Program {
                 self.reveal(&text);
             }
             body.push_str(&self.statement(2));
+            if self.random.once_in(4)
+                && let Some(swap) = self.swap()
+            {
+                body.push_str(&(swap + &self.each()));
+            }
             if self.threads().is_multiple_of(32) && self.random.once_in(12) {
                 body.push_str(&self.carry());
             }
+        }
+        if self.wanted == 5 {
+            body.push_str(&self.carry());
         }
         let mixed = self.mixed(0);
         body + &mixed
@@ -65,7 +80,7 @@ impl Program {
 
     /// The statements that plans order.
     pub(super) fn planned(&mut self, plans: &mut Vec<Plan>) -> String {
-        let (mut arms, mut sites) = (String::new(), Vec::new());
+        let (mut arms, mut contents) = (String::new(), Vec::new());
         self.branches += 1;
         for number in 0..STATEMENTS {
             self.budget = 2;
@@ -76,7 +91,7 @@ impl Program {
                 text + &s.mixed(known)
             });
             let _ = write!(arms, "{number} => {{\n{text}}}\n");
-            sites.push(std::mem::take(&mut self.planted));
+            contents.push(std::mem::take(&mut self.content));
         }
         self.branches -= 1;
         for _ in 0..self.plans {
@@ -84,8 +99,11 @@ impl Program {
                 .map(|_| (self.random.below(1 << 16) << 8 | self.random.below(STATEMENTS)) as u32)
                 .collect();
             let runs = |number: usize| plan.iter().any(|code| (code & 255) as usize == number);
-            let sites = sites.iter().enumerate().filter(|(number, _)| runs(*number));
-            plans.push(Plan { sites: sites.flat_map(|(_, sites)| sites.clone()).collect(), plan });
+            let mut content = Content::default();
+            for (_, other) in contents.iter().enumerate().filter(|(number, _)| runs(*number)) {
+                content.extend(other);
+            }
+            plans.push(Plan { plan, content });
         }
         format!(
             "let mut step = 0usize;\nwhile step < plan.len() {{\nlet arg = plan[step] >> 8;\nmatch plan[step] & 255 {{\n\

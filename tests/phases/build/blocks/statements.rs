@@ -119,7 +119,7 @@ impl Program {
         text
     }
 
-    fn swap(&mut self) -> Option<String> {
+    pub(super) fn swap(&mut self) -> Option<String> {
         // NVRTC loads from both arrays if a short branch decides which one it is. The checker for races sees loads whose
         // values nothing uses.
         if self.branches > 0 {
@@ -463,7 +463,7 @@ impl Program {
         let (at, name) = (self.random.below(self.own.len()), self.fresh("w"));
         let own = self.own.remove(at);
         let known = self.own.len();
-        self.own.push(Own { name: format!("*{name}"), ty: own.ty });
+        self.own.push(Own { name: format!("*{name}"), ..own.clone() });
         let text: String = (0..2).map(|_| self.statement(depth)).collect();
         self.own.truncate(known);
         let text = format!("let {name} = &mut {};\n{text}", own.name);

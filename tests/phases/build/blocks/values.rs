@@ -32,7 +32,7 @@ impl Program {
     }
 
     /// Returns an element of memory.
-    fn element_of(&mut self, at: usize, depth: usize) -> String {
+    pub(super) fn element_of(&mut self, at: usize, depth: usize) -> String {
         let (name, kind) = (self.memory[at].name.clone(), self.memory[at].kind);
         match kind {
             Kind::Array(n) | Kind::Row(n) => {

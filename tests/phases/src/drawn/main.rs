@@ -42,6 +42,8 @@ struct Planned {
     plan: &'static [u32],
     /// The checks that can be made to fail.
     sites: &'static [u32],
+    /// Those of [`generated::CONSTRUCTS`] that it runs.
+    constructs: &'static [&'static str],
 }
 
 /// A device, and what programs read.
@@ -213,6 +215,21 @@ mod generated {
     use super::*;
 
     include!(concat!(env!("OUT_DIR"), "/blocks.rs"));
+}
+
+/// The programs whose shares are tested: fewer are of too few kernels.
+const ENOUGH: usize = 400;
+
+#[test]
+fn each_construct_is_in_a_tenth_of_the_programs() {
+    let programs: Vec<&Planned> =
+        generated::DRAWN.iter().flat_map(|drawn| drawn.programs).collect();
+    for construct in generated::CONSTRUCTS {
+        let count =
+            programs.iter().filter(|program| program.constructs.contains(construct)).count();
+        println!("{construct}: {count} of {} programs", programs.len());
+        assert!(count * 10 >= programs.len() || programs.len() < ENOUGH, "{construct}: {count}");
+    }
 }
 
 /// The processes that share the work.
