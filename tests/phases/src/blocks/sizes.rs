@@ -1,6 +1,10 @@
 //! Shared arrays whose length the launch decides.
 
-use gpu_phases::kernel::CpuError;
+use cuda_safe::kernel::recording::collect;
+use cuda_safe::{DeviceBuffer, Stream};
+use gpu_phases::kernel::{CpuError, Extent, Kernel};
+use gpu_phases::target::{Args, Record};
+use gpu_phases::trust::Checked;
 use gpu_phases::{Block, Shared, device, kernel};
 
 use super::{floats, words};
@@ -100,7 +104,7 @@ fn shared_arrays_may_have_most_of_a_multiprocessor() {
             "{refused}"
         );
         let stream = crate::stream();
-        let mut out = cuda_safe::DeviceBuffer::from_slice(&stream, &[1u32, 2]).unwrap();
+        let mut out = DeviceBuffer::from_slice(&stream, &[1u32, 2]).unwrap();
         let error = far::launch(&stream, n, 0, &mut out).unwrap_err();
         assert!(error.to_string().contains("232448"), "{error}");
         assert_eq!(out.to_vec(&stream).unwrap(), [1, 2]);
@@ -194,4 +198,79 @@ fn an_array_that_a_load_overwrites_fails_as_it_is_made() {
         both!(filled_with_an_element(value 40usize, read x, write vec![0.0f32; 32])).unwrap_err();
     assert!(failed);
     assert_eq!(cpu.to_string(), fault.unwrap().to_string());
+}
+
+/// Launches on a grid of another shape with as many blocks.
+struct OnGrid<'s> {
+    stream: &'s Stream,
+    shape: fn([u64; 2]) -> [u64; 2],
+    /// The grid that the declaration has.
+    declared: [u32; 3],
+}
+
+// SAFETY: it launches what it is given, once, with as many blocks.
+unsafe impl<'s> Record for OnGrid<'s> {
+    type Target = &'s Stream;
+
+    fn target(&self) -> &'s Stream {
+        self.stream
+    }
+
+    fn record<'a, A: Args<'a, &'s Stream>>(
+        &mut self,
+        kernel: &'static Kernel,
+        extent: Extent,
+        args: A,
+        checked: Checked,
+    ) -> cuda_safe::Result<()> {
+        let [across, down, _] = extent.size;
+        let [x, y] = (self.shape)([across, down]);
+        self.declared = extent.size.map(|size| u32::try_from(size).unwrap());
+        collect(
+            self.stream,
+            kernel,
+            Extent { size: [x, y, 1], ..extent },
+            args,
+            checked,
+            |launch| {
+                let grid = launch.config().grid;
+                assert_eq!([grid.x, grid.y, grid.z].map(u64::from), [x, y, 1]);
+                launch.enqueue()
+            },
+        )
+    }
+}
+
+#[kernel(gradient)]
+fn numbered(rows: usize, columns: usize, out: &mut [f32]) {
+    blocks(Threads::<32>, tiles::<4, 8, _>(out, [rows, columns]), |block, out| {
+        let [y, x] = out.origin();
+        let number = (block.index() * 64) as f32;
+        block.each(out, |[i, j], out| *out = number + (100_000 * (y + i) + x + j) as f32);
+    });
+}
+
+#[test]
+fn a_launch_over_tiles_has_a_grid_of_two_dimensions_on_which_nothing_depends() {
+    for [rows, columns] in [[1, 1], [4, 9], [31, 33], [32, 32], [33, 31], [1, 700], [130, 8]] {
+        let _alone = crate::alone();
+        let stream = crate::stream();
+        let mut cpu = vec![0.0; rows * columns];
+        numbered::cpu(rows, columns, &mut cpu).unwrap();
+        let [across, down] = [columns.div_ceil(8), rows.div_ceil(4)];
+        for (at, value) in cpu.iter().enumerate() {
+            let (y, x) = (at / columns, at % columns);
+            let block = y / 4 * across + x / 8;
+            assert_eq!(*value, (block * 64 + 100_000 * y + x) as f32);
+        }
+        let shapes: [fn([u64; 2]) -> [u64; 2]; 4] =
+            [|size| size, |[x, y]| [y, x], |[x, y]| [x * y, 1], |[x, y]| [1, x * y]];
+        for shape in shapes {
+            let mut out = DeviceBuffer::<f32>::zeroed(&stream, rows * columns).unwrap();
+            let mut grid = OnGrid { stream: &stream, shape, declared: [0; 3] };
+            numbered::record(&mut grid, rows, columns, &mut out).unwrap();
+            assert_eq!(grid.declared.map(|size| size as usize), [across, down, 1]);
+            assert_eq!(out.to_vec(&stream).unwrap(), cpu, "{rows} {columns}");
+        }
+    }
 }
