@@ -180,12 +180,14 @@ impl Translator<'_> {
         let (range, _) = self.range_object(&mut each.expr)?;
         let (counter, outer, ends) = (self.name("j"), self.name("c"), self.name("r"));
         let ExprForLoop { pat, body, .. } = each;
+        let apart = std::mem::replace(&mut self.apart, false);
         let (text, ()) = self.captured(|s| {
             s.scoped(|s| {
                 s.bind_pattern(pat, &format!("{ends}.number({counter})"))?;
                 s.block_statements(body)
             })
         })?;
+        self.apart = apart;
         self.emit(&format!(
             "{{ const auto {outer} = c; const auto {ends} = corner({outer}, {range});\n\
              {unroll}for (auto {counter} = {ends}.start.v; {counter} < {ends}.end.v; ++{counter}) {{\n\

@@ -107,9 +107,12 @@ impl Translator<'_> {
         }
         let from_memory = self.level.is_some() && self.uses_memory(&init.expr);
         let for_threads = self.of_block && self.is_for_threads(&init.expr);
-        let value = self.expr(&mut init.expr)?;
+        let mut value = self.expr(&mut init.expr)?;
         if value.never {
             return Ok(value);
+        }
+        if self.apart && matches!(*init.expr, Expr::Binary(_)) {
+            value.code = format!("apart(c, {})", value.code);
         }
         if let Some((_, otherwise)) = &mut init.diverge {
             // The bindings of the pattern are not in scope in the `else`.

@@ -128,6 +128,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) carries: u32,
     /// Whether this is a body whose indices are inspected before it runs.
     pub(crate) straight: bool,
+    /// Whether lengths that such a body names are computed once: it is not in a loop.
+    pub(crate) apart: bool,
 }
 
 impl<'o> Translator<'o> {
@@ -157,6 +159,7 @@ impl<'o> Translator<'o> {
             reads_ahead: false,
             mentioned: Vec::new(),
             straight: false,
+            apart: false,
             level: None,
             of_block: false,
             carries: 0,

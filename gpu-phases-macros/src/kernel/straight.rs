@@ -265,7 +265,7 @@ pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()
     let Straight { statements, last } = body;
     let value = s.name("value");
     let entry = s.new_body();
-    s.straight = true;
+    (s.straight, s.apart) = (true, true);
     let translated = s.body(entry, |s| {
         s.statements(statements)?;
         s.line_marker(syn::spanned::Spanned::span(&*last));
@@ -273,7 +273,7 @@ pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()
         s.emit(&format!("auto {value} = {};", result.code));
         Ok(())
     });
-    s.straight = false;
+    (s.straight, s.apart) = (false, false);
     let (text, entry) = translated?;
     let place = s.place(&mut last.left)?.code;
     let store = format!("{place} = {value};");

@@ -246,6 +246,12 @@ fn window(width: usize, at: usize, weights: [i64; 6], x: &[i64], out: &mut [i64]
 }
 
 #[test]
+fn a_length_that_indices_begin_with_is_computed_once() {
+    // `first`, in each of the three copies: `row` is in a loop.
+    assert_eq!(window::source().matches(" = apart(c, ").count(), 3);
+}
+
+#[test]
 fn the_last_iteration_of_loops_is_inspected() {
     assert!(is_inspected(&window::source()));
     let x: Vec<i64> = (0..150).map(|i| (i * 37) % 11).collect();
