@@ -46,9 +46,9 @@ fn exp2(x: f32) -> f32 {
 /// causal query has the keys up to its own index. All arrays have `n` rows, in which `heads` heads have `HEAD` elements
 /// each.
 ///
-/// A block has a tile of the queries of a head. Its thread `[i, j]` has the queries `i + 16 a`, and of each tile of keys
-/// the keys `j + 16 b`, for `a` and `b` below 4. A larger score than all before scales down what the thread has summed
-/// up so far.
+/// A block has a tile of the queries of a head. Its thread `[i, j]` has the queries `i + 16 a`, of each tile of keys the
+/// keys `j + 16 b`, and of the means the elements `4 j + d`, for `a`, `b` and `d` below 4. A larger score than all before
+/// scales down what the thread has summed up so far.
 #[kernel(contract)]
 pub fn attention(
     n: usize,
@@ -83,15 +83,22 @@ pub fn attention(
             block.load_matrix(&mut values, v, [n, columns], origin, f16::ZERO);
             block.each((&mut score, &mut next), |[i, j], (score, next)| {
                 *score = [[0.0; 4]; 4];
-                for t in 0..HEAD {
-                    let (mut of_query, mut of_key) = ([0.0f32; 4], [0.0f32; 4]);
-                    for a in 0..4 {
-                        of_query[a] = queries[i + 16 * a][t].to_f32();
-                        of_key[a] = keys[j + 16 * a][t].to_f32();
-                    }
-                    for a in 0..4 {
-                        for b in 0..4 {
-                            score[a][b] += of_query[a] * of_key[b];
+                for first in (0..HEAD).step_by(8) {
+                    for u in 0..4 {
+                        // Neighbours are read together.
+                        let t = first + 2 * u;
+                        let (mut of_query, mut of_key) = ([[0.0f32; 2]; 4], [[0.0f32; 2]; 4]);
+                        for a in 0..4 {
+                            for e in 0..2 {
+                                of_query[a][e] = queries[i + 16 * a][t + e].to_f32();
+                                of_key[a][e] = keys[j + 16 * a][t + e].to_f32();
+                            }
+                        }
+                        for a in 0..4 {
+                            for b in 0..4 {
+                                score[a][b] += of_query[a][0] * of_key[b][0];
+                                score[a][b] += of_query[a][1] * of_key[b][1];
+                            }
                         }
                     }
                 }
@@ -136,7 +143,7 @@ pub fn attention(
                     for t in 0..16 {
                         let weights = shown[16 * i + t].of;
                         for d in 0..4 {
-                            let value = values[16 * b + t][j + 16 * d].to_f32();
+                            let value = values[16 * b + t][4 * j + d].to_f32();
                             for a in 0..4 {
                                 sum[a][d] += weights[4 * b + a] * value;
                             }
@@ -162,8 +169,6 @@ pub fn attention(
                 }
             }
         });
-        block.each(out, |[i, j], out| {
-            *out = shown[16 * (i % 16) + j % 16].of[4 * (j / 16) + i / 16]
-        });
+        block.each(out, |[i, j], out| *out = shown[16 * (i % 16) + j / 4].of[4 * (j % 4) + i / 16]);
     });
 }
