@@ -84,6 +84,9 @@ impl Program {
                 text.push_str(&self.load_own(self.own.len() - 1));
             }
         }
+        if self.random.below(2) == 0 {
+            text.extend(self.loads_in_a_row());
+        }
         (text, later)
     }
 

@@ -413,14 +413,20 @@ impl Program {
             return String::new();
         }
         let at = known[self.random.below(known.len())];
-        let array = |at: &usize| matches!(self.memory[*at].kind, Kind::Array(_) | Kind::Matrix(..));
-        let arrays: Vec<usize> = known.iter().copied().filter(array).collect();
-        // Loads into arrays in a row, between which no value is computed, read together.
+        let pair = if self.random.below(2) == 0 { self.loads_in_a_row() } else { None };
+        pair.unwrap_or_else(|| self.load_into(at, false))
+    }
+
+    /// Loads into two arrays, between which no value is computed: they read together.
+    pub(super) fn loads_in_a_row(&mut self) -> Option<String> {
+        let arrays = self.free(|memory| {
+            matches!(memory.kind, Kind::Array(_) | Kind::Matrix(..)) && source(memory.ty).is_some()
+        });
         match arrays[..] {
-            [first, .., second] if self.random.below(2) == 0 => {
-                self.load_into(first, true) + &self.load_into(second, true)
+            [first, .., second] => {
+                Some(self.load_into(first, true) + &self.load_into(second, true))
             }
-            _ => self.load_into(at, false),
+            _ => None,
         }
     }
 
@@ -441,7 +447,7 @@ impl Program {
             // Half of them begin inside.
             let (row, column) = match s.random.below(2) {
                 0 if !plain => (format!("({start}) / 15"), s.random.below(20) as isize - 9),
-                _ => (s.random.below(3).to_string(), s.random.below(3) as isize),
+                _ => (s.random.below(3).to_string(), s.random.below(columns) as isize),
             };
             format!(
                 "block.load_matrix({}, {from}, [{rows}, {columns}], [{row}, {column}], {fill});\n",
@@ -464,8 +470,9 @@ impl Program {
     fn loaded(&mut self, ty: Ty, plain: bool) -> (&'static str, String, String) {
         let from = source(ty).unwrap_or("x");
         if plain {
-            let start = self.random.below(330) as isize - 30;
-            return (from, start.to_string(), self.literal(ty));
+            // Most are inside.
+            let start = *self.random.pick(&[&0, &21, &40, &-7, &280]);
+            return (from, i32::to_string(&start), self.literal(ty));
         }
         let start =
             format!("({} % 310) as isize - {}", self.value(Ty::U32, 1), self.random.below(60));
