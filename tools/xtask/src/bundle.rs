@@ -40,7 +40,7 @@ struct Program {
 }
 
 /// Everything that is packed. A new example needs a line here and nothing else.
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 17] = [
     Program { package: INTEGRATION, folder: "tests/integration", place: "bin", test: true },
     Program { package: "bench", folder: "bench", place: "bin", test: false },
     Program { package: "saxpy", folder: "examples/saxpy", place: "examples", test: false },

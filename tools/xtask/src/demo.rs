@@ -18,7 +18,7 @@ const DRIVER_VARIABLE: &str = "CUDA_DRIVER";
 
 /// The libraries and programs that follow the first result. Each name is a package's.
 const LIBRARIES: [&str; 2] = ["hello", "torch-op"];
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("hashgrid", "sums over the neighbours of points, by a kernel of its own over a hash grid"),
     ("project", "points moved onto the surface of a mesh, by a kernel of its own"),
     ("domains", "particles in slabs on all devices, compared with one device and with brute force"),
