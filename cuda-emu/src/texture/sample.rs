@@ -72,8 +72,11 @@ pub(crate) unsafe fn sample(
     let (at, layer) = place(texture, fetch);
     let dimensions = if image.cube { 2 } else { image.dimensions };
     let levels = match fetch.lod {
-        Lod::Gather(_) => Levels { first: 0, second: 0, fraction: 0 },
-        Lod::Base => lod::levels(None, sampler, count),
+        // There is one level, or a gather reads no other.
+        lod if count == 1 || matches!(lod, Lod::Gather(_)) => {
+            Levels { first: 0, second: 0, fraction: 0 }
+        }
+        Lod::Base | Lod::Gather(_) => lod::levels(None, sampler, count),
         Lod::Level(level) => lod::levels(Some(level), sampler, count),
         Lod::Gradient(dx, dy) => {
             let size = image.level(0).map_or([1; 3], |level| level.size);
