@@ -53,7 +53,7 @@ impl Machine {
                 let record = move |stream: &Stream, state: &mut S| work(Place::Gpu(stream), state);
                 Repeated::Graph(stream, stream.context().capture(state, record)?)
             }
-            None => Repeated::Cpu(Box::new(state), work),
+            None => Repeated::Cpu(state, work),
         })
     }
 }
@@ -63,11 +63,12 @@ pub type Work<S> = fn(Place<'_>, &mut S) -> Result<()>;
 
 /// Work with its state.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one")]
 pub enum Repeated<'m, S> {
     /// A graph.
     Graph(&'m Stream, GraphExec<'static, S>),
     /// A function of the CPU.
-    Cpu(Box<S>, Work<S>),
+    Cpu(S, Work<S>),
 }
 
 impl<S> Repeated<'_, S> {
@@ -117,6 +118,7 @@ fn elsewhere() -> Error {
 
 /// A grid of points, on a device or on the CPU.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one")]
 pub enum Grid {
     /// On a device.
     Device(hash_grid::HashGrid<f32>),
