@@ -5,7 +5,7 @@ use core::ptr;
 use std::sync::OnceLock;
 
 use cuda_sys::{
-    CUcontext, CUfunction, CUlibrary, CUresult, CUstream, CUstreamCaptureMode,
+    CUcontext, CUevent, CUfunction, CUlibrary, CUresult, CUstream, CUstreamCaptureMode,
     CUstreamCaptureStatus, Driver, MissingSymbol,
 };
 
@@ -179,6 +179,25 @@ impl Cuda {
 
     pub(crate) fn synchronize_stream(self, stream: CUstream) -> Result {
         call!(self, cuStreamSynchronize(stream))
+    }
+
+    pub(crate) fn event(self) -> Result<CUevent> {
+        const DISABLE_TIMING: u32 = 2;
+        let mut event = ptr::null_mut();
+        call!(self, cuEventCreate(&raw mut event, DISABLE_TIMING))?;
+        Ok(event)
+    }
+
+    pub(crate) fn record(self, event: CUevent, stream: CUstream) -> Result {
+        call!(self, cuEventRecord(event, stream))
+    }
+
+    pub(crate) fn synchronize_event(self, event: CUevent) -> Result {
+        call!(self, cuEventSynchronize(event))
+    }
+
+    pub(crate) fn destroy_event(self, event: CUevent) -> Result {
+        call!(self, cuEventDestroy_v2(event))
     }
 
     /// Returns whether the stream takes part in a capture.

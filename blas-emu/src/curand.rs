@@ -14,7 +14,7 @@ use cuda_sys::curand::{
     CurandFns, cudaStream_t, curandGenerator_t, curandOrdering_t, curandRngType_t, curandStatus_t,
     libraryPropertyType,
 };
-use cuda_sys::{CUcontext, CUstream};
+use cuda_sys::{CUcontext, CUevent, CUstream};
 
 use crate::call::{Code, Error, Kind, Result, functions, put};
 use crate::cuda::Cuda;
@@ -80,6 +80,8 @@ struct State {
     done: u64,
     /// The states of XORWOW on the device.
     states: u64,
+    /// The end of the latest work that uses them; null before. The stream of that work may be gone.
+    used: CUevent,
     /// Whether these are those of the seed and the offset.
     ready: bool,
 }
@@ -134,10 +136,15 @@ impl State {
             self.states = cuda.alloc(xorwow::SEQUENCES * size_of::<xorwow::State>())?;
         }
         let states = xorwow::states(self.seed, self.offset);
-        cuda.synchronize_stream(self.stream)?;
+        self.wait(cuda)?;
         cuda.upload(self.states, &states)?;
         self.ready = true;
         Ok(())
+    }
+
+    /// Waits for the work that uses the states. Captures must not restrict the thread.
+    fn wait(&self, cuda: Cuda) -> Result {
+        if self.used.is_null() { Ok(()) } else { cuda.synchronize_event(self.used) }
     }
 
     fn generate(
@@ -169,6 +176,10 @@ impl State {
                 [(xorwow::SEQUENCES / 256) as u32, 256],
                 &arguments,
             )?;
+            if self.used.is_null() {
+                self.used = cuda.event()?;
+            }
+            cuda.record(self.used, self.stream)?;
         }
         self.done = self.done.wrapping_add(count);
         Ok(())
@@ -220,8 +231,8 @@ functions! { curandStatus_t, CurandFns, GENERATE;
         };
         let cuda = Cuda::get()?;
         let context = cuda.context()?;
-        let (stream, offset, done, states) = (ptr::null_mut(), 0, 0, 0);
-        let state = State { philox, stream, seed: 0, offset, done, states, ready: false };
+        let (stream, used) = (ptr::null_mut(), ptr::null_mut());
+        let state = State { philox, stream, seed: 0, offset: 0, done: 0, states: 0, used, ready: false };
         static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
         let number = NEXT.fetch_add(16, Ordering::Relaxed);
         let new = Generator { cuda, context, state: Mutex::new(state) };
@@ -233,24 +244,25 @@ functions! { curandStatus_t, CurandFns, GENERATE;
         generators().as_mut().and_then(|all| all.remove(&generator.addr()));
         let mut state = found.lock();
         let states = core::mem::take(&mut state.states);
+        let used = core::mem::replace(&mut state.used, ptr::null_mut());
         state.ready = false;
         if states == 0 {
             return Ok(());
         }
         let _relaxed = found.cuda.relaxed()?;
         let _current = found.cuda.push(found.context)?;
+        if !used.is_null() {
+            found.cuda.destroy_event(used)?;
+        }
         found.cuda.free(states)
     }
     fn curandSetStream(generator: curandGenerator_t, stream: cudaStream_t) {
         let found = find(generator)?;
         let mut state = found.lock();
-        // The states of XORWOW are in the order of one stream.
-        if state.ready && state.stream != stream {
+        // The states of XORWOW are in the order of one stream. The handle of a stream that is gone may name another one.
+        if state.ready {
             let _relaxed = found.cuda.relaxed()?;
-            let _current = found.cuda.push(found.context)?;
-            if !found.cuda.captures(state.stream)? {
-                found.cuda.synchronize_stream(state.stream)?;
-            }
+            state.wait(found.cuda)?;
         }
         state.stream = stream;
         Ok(())

@@ -1,7 +1,6 @@
 //! cuRAND: random numbers.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 use cuda_safe::{Access, Context, DeviceBuffer, DeviceSliceMut, Stream};
 use cuda_sys::MissingSymbol;
@@ -11,13 +10,16 @@ use cuda_sys::curand::{
 
 use crate::error::{Error, Result};
 use crate::load::CurandLibrary;
-use crate::park::{Graphs, Park};
+use crate::park::Park;
 use crate::uses::{Uses, WithWorkspace, is_own};
 
 /// How many generators of dropped [`Generator`]s wait to be destroyed, in each context.
 const PARKED: usize = 16;
 
 static GENERATORS: Park<Raw> = Park::new();
+
+/// The name of the constructors in messages.
+const NEW: &str = "generator";
 
 /// The result of a raw function.
 type Status = Result<curandStatus_t, MissingSymbol>;
@@ -75,7 +77,13 @@ impl Sequence {
         Self::new(Algorithm::Xorwow, seed)
     }
 
-    /// Sets how many 32-bit numbers of the sequence are skipped.
+    /// Sets how much of the sequence is skipped.
+    ///
+    /// - Philox: the number of results, of whichever type. 8 skips 8 numbers, also of `f64`.
+    /// - XORWOW: the number of 32-bit numbers, which 4096 sequences give one after the other. An `f64` takes two numbers of
+    ///   one sequence, and a pair of normal numbers is made by one sequence. So 16384 skips 16384 results, or 8192 of
+    ///   `f64`. What is no multiple of 16384 skips random bits and uniform `f32`, and gives other numbers than those of the
+    ///   sequence in other calls.
     #[must_use]
     pub fn offset(self, offset: u64) -> Self {
         Self { offset, ..self }
@@ -88,18 +96,21 @@ impl Sequence {
     }
 }
 
-/// A generator of random numbers: a [`Sequence`], and how far it has come.
+/// A generator of random numbers: a [`Sequence`] and a position in it.
 ///
 /// Its numbers are a function of the sequence and of the calls before: each call continues where the last one has
 /// ended, on whichever stream. Two calls for n and m numbers give those of one call for n + m, if all are of one
-/// distribution and type.
+/// distribution and type, the ordering is `Default`, `Best` or `Legacy`, and, for normal and log-normal numbers, n is a
+/// multiple of 4. Poisson numbers are excepted.
 ///
-/// Each call is ordered like a launch: behind the generator's earlier calls and earlier uses of the memory on other
+/// Each call is ordered like a launch: after the generator's earlier calls and earlier uses of the memory on other
 /// streams, and before later ones. On a stream that records it becomes part of the graph, which writes the same numbers
-/// at each launch; that advances the generator once. Calls of XORWOW can't be recorded.
+/// at each launch and in each iteration of a loop. The recording advances the generator once, even if the capture fails
+/// later. Calls of XORWOW can't be recorded, nor can any call while a framework captures the stream that it has lent.
 ///
 /// Dropping it never waits: cuRAND may wait for the device when it destroys a generator, so [`new`](Self::new) destroys
-/// those of dropped ones, when there are more than 16 in a context and after its work.
+/// those of dropped ones, when there are more than 16 in a context and after its work. Those that a graph has recorded
+/// stay until the context ends.
 ///
 /// ```no_run
 /// use cuda_libs::{Generator, Sequence};
@@ -122,7 +133,8 @@ pub struct Generator {
     stream: Option<u64>,
     /// Each call writes it, so that calls on several streams run in order, and graphs keep it.
     order: DeviceBuffer<MaybeUninit<u8>>,
-    graphs: Graphs,
+    /// Whether a graph may use memory of the generator.
+    is_recorded: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -202,8 +214,9 @@ impl Generator {
     /// Finds and loads cuRAND, creates a generator in the stream's context, and enqueues its setup on the stream.
     ///
     /// # Errors
-    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if the stream records. [`Error::Curand`] if the
-    /// library lacks the algorithm, the offset or the ordering.
+    /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if the stream records, and the error of
+    /// [`Context::outside_captures`] if another one of the context does. [`Error::Curand`] if the library lacks the
+    /// algorithm, the offset or the ordering.
     #[doc(alias = "curandCreateGenerator")]
     pub fn new(stream: &Stream, sequence: Sequence) -> Result<Self> {
         Self::with(stream, sequence, CurandLibrary::load()?)
@@ -214,16 +227,20 @@ impl Generator {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with(stream: &Stream, sequence: Sequence, library: CurandLibrary) -> Result<Self> {
-        const CALL: &str = "generator";
         cuda_safe::check_caller()?;
         let context = stream.context();
         library.is_for(&context)?;
         if stream.is_recording() {
-            return Err(Error::invalid(CALL, "stream", "records; create the generator before"));
+            return Err(Error::invalid(NEW, "stream", "records; create the generator before"));
         }
-        for raw in GENERATORS.excess(&context, library.as_sys(), PARKED) {
-            destroy(library, &context, raw)?;
-        }
+        // The new generator does not need the memory of the others.
+        let _ = destroy_parked(library, &context, PARKED);
+        // cuRAND allocates memory and may wait.
+        context.outside_captures(|| Self::create(stream, sequence, library))?
+    }
+
+    fn create(stream: &Stream, sequence: Sequence, library: CurandLibrary) -> Result<Self> {
+        let context = stream.context();
         let order = DeviceBuffer::uninit(stream, 1)?;
         let kind = match sequence.algorithm {
             Algorithm::Philox => curandRngType_t::CURAND_RNG_PSEUDO_PHILOX4_32_10,
@@ -235,11 +252,11 @@ impl Generator {
             // SAFETY: `raw` is valid for the write.
             Ok(unsafe { functions.curandCreateGenerator(&raw mut raw, kind) })
         })?;
-        check(library, &context, CALL, created)?;
+        check(library, &context, NEW, created)?;
         // It is parked if the rest fails.
-        let graphs = Graphs::default();
+        let (raw, stream_id, is_recorded) = (Raw(raw), None, false);
         let mut this =
-            Self { library, context, sequence, raw: Raw(raw), stream: None, order, graphs };
+            Self { library, context, sequence, raw, stream: stream_id, order, is_recorded };
         let ordering = match sequence.ordering {
             Ordering::Default => curandOrdering_t::CURAND_ORDERING_PSEUDO_DEFAULT,
             Ordering::Best => curandOrdering_t::CURAND_ORDERING_PSEUDO_BEST,
@@ -249,7 +266,7 @@ impl Generator {
         };
         // SAFETY: the functions set up the generator, and use no other memory.
         unsafe {
-            this.enqueue(CALL, stream, Uses::new(), |rand, raw| {
+            this.enqueue(NEW, stream, Uses::new(), |rand, raw| {
                 let done = curandStatus_t::CURAND_STATUS_SUCCESS;
                 let mut status = rand.curandSetPseudoRandomGeneratorSeed(raw, sequence.seed)?;
                 if status == done {
@@ -263,6 +280,18 @@ impl Generator {
             })
         }?;
         Ok(this)
+    }
+
+    /// Waits for all work of the context, and destroys the generator and those of dropped ones in the context, except
+    /// those that a graph has recorded. Needed only before [`Context::close`], to free their memory.
+    ///
+    /// # Errors
+    /// The error of [`Context::outside_captures`] if the context records, that of earlier work, or that of cuRAND.
+    #[doc(alias = "curandDestroyGenerator")]
+    pub fn close(self) -> Result<()> {
+        let (library, context) = (self.library, self.context.clone());
+        drop(self);
+        destroy_parked(library, &context, 0)
     }
 
     /// Returns the sequence from which the generator began.
@@ -355,7 +384,7 @@ impl Generator {
     /// can't be recorded.
     ///
     /// # Errors
-    /// As [`bits`](Self::bits), and for another mean.
+    /// As [`bits`](Self::bits), for another mean, and that of [`Context::outside_captures`] if the context records.
     #[doc(alias = "curandGeneratePoisson")]
     pub fn poisson<'x>(
         &mut self,
@@ -378,10 +407,13 @@ impl Generator {
                 "records, and cuRAND may allocate memory for this distribution",
             ));
         }
-        self.fill(CALL, stream, &out.into(), 1, |rand, raw, at, n| {
-            // SAFETY: `fill` passes the address of n numbers.
-            unsafe { rand.curandGeneratePoisson(raw, at as *mut u32, n, mean) }
-        })
+        let context = self.context.clone();
+        context.outside_captures(|| {
+            self.fill(CALL, stream, &out.into(), 1, |rand, raw, at, n| {
+                // SAFETY: `fill` passes the address of n numbers.
+                unsafe { rand.curandGeneratePoisson(raw, at as *mut u32, n, mean) }
+            })
+        })?
     }
 
     /// Generates numbers in groups of this size. `function` gets the generator, the address of the elements, and their
@@ -439,9 +471,7 @@ impl Generator {
         is_own(call, stream, &self.context, "Generator")?;
         uses.check(call, &self.context, "Generator")?;
         let (functions, raw, id) = (self.library.as_sys(), self.raw.0, stream.id());
-        if stream.is_recording() {
-            self.graphs.add(Arc::downgrade(self.order.allocation()));
-        }
+        self.is_recorded |= stream.is_recording();
         let is_bound = self.stream == Some(id);
         self.stream = None;
         let uses = WithWorkspace { uses, workspace: Some(&self.order) };
@@ -479,18 +509,25 @@ fn check(
     }
 }
 
-fn destroy(library: CurandLibrary, context: &Context, raw: Raw) -> Result<()> {
-    // SAFETY: the generator is alive, no other thread has it, and its work is done.
-    let status =
-        context.with_current(|| Ok(unsafe { library.as_sys().curandDestroyGenerator(raw.0) }))?;
-    check(library, context, "generator", status)
+fn destroy_parked(library: CurandLibrary, context: &Context, most: usize) -> Result<()> {
+    let functions = library.as_sys();
+    GENERATORS.destroy_excess(context, functions, most, |raw| {
+        let status = context.with_current(|| {
+            // SAFETY: the generator is alive, no other thread has it, and its work is done. Its stream may be gone, so
+            // it gets the legacy stream.
+            Ok(unsafe {
+                let _ = functions.curandSetStream(raw.0, std::ptr::null_mut());
+                functions.curandDestroyGenerator(raw.0)
+            })
+        })?;
+        check(library, context, "close", status)
+    })
 }
 
 impl Drop for Generator {
     fn drop(&mut self) {
         if cuda_safe::check_caller().is_ok() {
-            let graphs = std::mem::take(&mut self.graphs);
-            GENERATORS.put(&self.context, self.library.as_sys(), self.raw, graphs);
+            GENERATORS.put(&self.context, self.library.as_sys(), self.raw, self.is_recorded);
         }
     }
 }

@@ -37,13 +37,14 @@ const AREAS: usize = 4;
 /// | `Complex<R>`, `R` | inverse, of half of a spectrum, to real numbers |
 ///
 /// where `R` is `f32` or `f64`. [`forward`](Fft::forward) computes y(k) = Σ x(j) exp(-2πi jk/n), and `inverse` the same
-/// sum with exp(+2πi jk/n). Neither scales: `inverse` after `forward` multiplies by the product of the lengths. Half of
-/// a spectrum are the frequencies 0 to n/2 of the last dimension, n/2 + 1 numbers; the others are the conjugates of
+/// sum with exp(+2πi jk/n). Neither scales: `inverse` after `forward` multiplies by the product of the lengths. Half a
+/// spectrum has the frequencies 0 to n/2 of the last dimension, n/2 + 1 numbers; the others are the conjugates of
 /// these. The half spectrum that is transformed back must be that of real numbers, so that the imaginary part of the
 /// frequency 0 is 0, for example: if it is not, the result is unspecified.
 ///
-/// Each call is ordered like a launch: behind earlier uses of its memory on other streams, and before later ones. On a
-/// stream that records it becomes part of the graph.
+/// Each call is ordered like a launch: after earlier uses of its memory on other streams, and before later ones. On a
+/// stream that records it becomes part of the graph. While a framework captures the stream that it has lent, calls fail
+/// if the plan has a work area: such a graph can't keep it.
 ///
 /// ```no_run
 /// use cuda_libs::{Complex, Fft};
@@ -76,8 +77,8 @@ const AREAS: usize = 4;
 ///
 /// Dropping the last clone frees the work areas in the order of their streams, and keeps the plan for the next `Fft` of
 /// its types and shape in the context; it never waits. If a context has more than 16 such plans, [`new`](Self::new)
-/// waits for the context's work and destroys the oldest ones. Plans that a graph has recorded stay as long as the
-/// graph.
+/// waits for the context's work and destroys the oldest ones. Plans that a graph has recorded are kept
+/// until the context ends.
 pub struct Fft<I, O> {
     pub(crate) inner: Arc<Inner>,
     types: PhantomData<fn(I) -> O>,
@@ -342,23 +343,16 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
     ) -> Result<()> {
         let Resolved { input: from, output: to, .. } = &self.inner.shape;
         let (from_bytes, to_bytes) = (
-            fits::<I>(call, "input", input.len(), from)?,
-            fits::<O>(call, "output", output.len(), to)?,
+            self.fits::<I>(call, "input", (input.device_ptr(), input.len()), from)?,
+            self.fits::<O>(call, "output", (output.device_ptr(), output.len()), to)?,
         );
         let access = if Self::DESTROYS { Access::Write } else { Access::Read };
         let addresses = [input.device_ptr(), output.device_ptr()];
         let [from_start, to_start] = [input.byte_range().start, output.byte_range().start];
         let mut uses = Uses::new();
-        let is_fit = is_aligned::<Complex<I::Real>>(addresses[0]);
-        uses.add("input", input.allocation(), from_start..from_start + from_bytes, access, is_fit);
-        let is_fit = is_aligned::<Complex<I::Real>>(addresses[1]);
-        uses.add(
-            "output",
-            output.allocation(),
-            to_start..to_start + to_bytes,
-            Access::Write,
-            is_fit,
-        );
+        uses.add("input", input.allocation(), from_start..from_start + from_bytes, access, true);
+        let range = to_start..to_start + to_bytes;
+        uses.add("output", output.allocation(), range, Access::Write, true);
         // SAFETY: both slices have the elements of their sides; a half spectrum is a slice that its caller borrows
         // exclusively.
         unsafe { self.run(call, stream, uses, addresses, sign) }
@@ -389,17 +383,27 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
         let is_fit = is_aligned::<Complex<I::Real>>(data.device_ptr());
         let bytes = all * size_of::<Complex<I::Real>>();
         uses.add("data", data.allocation(), start..start + bytes, Access::Write, is_fit);
-        // SAFETY: the slice has the elements of both sides, whose rows lie at the same places.
+        // SAFETY: the slice has the elements of both sides, whose rows begin at the same addresses.
         unsafe { self.run(call, stream, uses, [data.device_ptr(); 2], sign) }
     }
-}
 
-/// Fails if memory lacks elements of a side; returns their bytes.
-fn fits<T>(call: &'static str, argument: &'static str, len: usize, side: &Side) -> Result<usize> {
-    if len < side.span {
-        return Err(short(call, argument, len, side.span));
+    /// Fails if memory lacks elements of a side, or has an address that cuFFT does not take; returns the side's bytes.
+    fn fits<T>(
+        &self,
+        call: &'static str,
+        argument: &'static str,
+        (address, len): (u64, usize),
+        side: &Side,
+    ) -> Result<usize> {
+        if len < side.span {
+            return Err(short(call, argument, len, side.span));
+        }
+        if !is_aligned::<Complex<I::Real>>(address) {
+            let message = "lies at an address that is no multiple of a complex number's size";
+            return Err(Error::invalid(call, argument, message));
+        }
+        Ok(side.span * size_of::<T>())
     }
-    Ok(side.span * size_of::<T>())
 }
 
 #[cold]
@@ -482,7 +486,7 @@ impl<R: Real> Fft<R, Complex<R>> {
     /// Works like [`forward`](Self::forward), and overwrites the real numbers, which are given as pairs.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and if the rows of both sides do not begin at the same places: use
+    /// As [`forward`](Self::forward), and if the rows of both sides do not begin at the same addresses: use
     /// [`Shape::padded`].
     pub fn forward_in_place<'x>(
         &self,
@@ -514,7 +518,7 @@ impl<R: Real> Fft<Complex<R>, R> {
     /// Works like [`inverse`](Self::inverse), and writes the real numbers over the spectrum, as pairs.
     ///
     /// # Errors
-    /// As [`inverse`](Self::inverse), and if the rows of both sides do not begin at the same places: use
+    /// As [`inverse`](Self::inverse), and if the rows of both sides do not begin at the same addresses: use
     /// [`Shape::padded`].
     pub fn inverse_in_place<'x>(
         &self,

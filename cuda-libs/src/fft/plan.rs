@@ -1,8 +1,9 @@
-//! Plans of cuFFT: how they are made, given a stream and a work area, run, and parked.
+//! Plans of cuFFT: creating, binding to a stream and a work area, running, and parking them.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_safe::{Context, DeviceBuffer, RecordingId, Stream};
 use cuda_sys::MissingSymbol;
@@ -11,7 +12,7 @@ use cuda_sys::cufft::{Cufft, cufftHandle, cufftResult, cufftType};
 use super::shape::Resolved;
 use crate::error::{Error, Result};
 use crate::load::CufftLibrary;
-use crate::park::{Graphs, Park};
+use crate::park::Park;
 use crate::uses::{Uses, WithWorkspace, is_own};
 
 /// How many plans of dropped `Fft`s are kept for the next ones of their shape, in each context.
@@ -32,22 +33,23 @@ pub(crate) struct Inner {
     pub(crate) shape: Resolved,
     most_areas: usize,
     pub(super) area_bytes: usize,
-    /// Locked last of all: within the enqueue, where nothing else is locked.
+    /// This lock is taken last: within the enqueue, which takes no other lock.
     plan: Mutex<Plan>,
     areas: Mutex<Areas>,
+    /// Whether a graph may use memory of the plan.
+    is_recorded: AtomicBool,
 }
 
 /// Work areas that wait for the next call.
 #[derive(Debug, Default)]
 struct Areas {
-    /// By stream; the one that was used last is the last.
+    /// The areas of streams, the latest used one last.
     of_streams: Vec<(u64, Area)>,
-    /// That of the last recorded call.
+    /// The area of the last recorded call.
     recorded: Option<(RecordingId, u64, Area)>,
-    graphs: Graphs,
 }
 
-/// A plan of cuFFT, with what it was set to.
+/// A plan of cuFFT, with its stream and its work area.
 #[derive(Debug)]
 struct Plan {
     raw: cufftHandle,
@@ -179,13 +181,12 @@ impl Inner {
     ) -> Result<Self> {
         let parked =
             PLANS.take(context, library.as_sys(), |plan| plan.ty == ty && plan.shape == shape);
-        let (plan, graphs) = match parked {
+        let (plan, is_recorded) = match parked {
             Some(parked) => parked,
             None => {
-                for plan in PLANS.excess(context, library.as_sys(), PARKED) {
-                    destroy(library, context, &plan)?;
-                }
-                (Plan::create(library, context, ty, &shape)?, Graphs::default())
+                // The new plan does not need the memory of the others.
+                let _ = destroy_parked(library, context, PARKED);
+                (Plan::create(library, context, ty, &shape)?, false)
             }
         };
         Ok(Self {
@@ -195,31 +196,29 @@ impl Inner {
             most_areas,
             area_bytes: plan.area_bytes,
             plan: Mutex::new(plan),
-            areas: Mutex::new(Areas { graphs, ..Areas::default() }),
+            areas: Mutex::default(),
+            is_recorded: AtomicBool::new(is_recorded),
         })
     }
 
     /// Takes a work area for a call on this stream: its last one, or, if there are enough, that of the stream that did
     /// not call for the longest time.
-    fn area(&self, call: &'static str, stream: &Stream) -> Result<Option<Area>> {
+    fn area(&self, stream: &Stream) -> Result<Option<Area>> {
         let (id, recording) = (stream.id(), stream.recording_id());
-        if stream.is_recording() && recording.is_none() {
-            return Err(Error::invalid(call, "stream", "changes a node of a graph"));
+        if recording.is_some() {
+            self.is_recorded.store(true, Ordering::Relaxed);
+        }
+        if self.area_bytes == 0 {
+            return Ok(None);
         }
         if let Some(recording) = recording {
             let kept =
                 lock(&self.areas).recorded.take_if(|(of, by, _)| (*of, *by) == (recording, id));
-            let area = match kept {
+            return Ok(Some(match kept {
                 Some((.., area)) => area,
-                // Memory of a graph lives outside of it, so that the graph can run many times. Without a work area, a
-                // byte shows whether the graph still lives.
-                None => DeviceBuffer::uninit(&self.context.stream()?, self.area_bytes.max(1))?,
-            };
-            lock(&self.areas).graphs.add(Arc::downgrade(area.allocation()));
-            return Ok(Some(area));
-        }
-        if self.area_bytes == 0 {
-            return Ok(None);
+                // Memory of a graph lives outside of it, so that the graph can run many times.
+                None => DeviceBuffer::uninit(&self.context.stream()?, self.area_bytes)?,
+            }));
         }
         let mut areas = lock(&self.areas);
         let list = &mut areas.of_streams;
@@ -264,7 +263,7 @@ impl Inner {
         cuda_safe::check_caller()?;
         is_own(call, stream, &self.context, super::OWNER)?;
         uses.check(call, &self.context, super::OWNER)?;
-        let area = self.area(call, stream)?;
+        let area = self.area(stream)?;
         // The byte that stands for an area is never given to cuFFT, which would keep its address: a transform of memory that
         // lies there later fails.
         let address = area.as_ref().filter(|_| self.area_bytes > 0).map(Area::device_ptr);
@@ -288,10 +287,19 @@ impl Inner {
     }
 }
 
-fn destroy(library: CufftLibrary, context: &Context, plan: &Plan) -> Result<()> {
-    // SAFETY: the plan is alive, no other thread has it, and its work is done.
-    let status = context.with_current(|| Ok(unsafe { library.as_sys().cufftDestroy(plan.raw) }))?;
-    check(library, context, "close", status, String::new)
+fn destroy_parked(library: CufftLibrary, context: &Context, most: usize) -> Result<()> {
+    let functions = library.as_sys();
+    PLANS.destroy_excess(context, functions, most, |plan| {
+        let status = context.with_current(|| {
+            // SAFETY: the plan is alive, no other thread has it, and its work is done. Its stream may be gone, so it gets
+            // the legacy stream.
+            Ok(unsafe {
+                let _ = functions.cufftSetStream(plan.raw, std::ptr::null_mut());
+                functions.cufftDestroy(plan.raw)
+            })
+        })?;
+        check(library, context, "close", status, String::new)
+    })
 }
 
 impl Drop for Inner {
@@ -301,21 +309,18 @@ impl Drop for Inner {
             return;
         }
         let plan = self.plan.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let areas = self.areas.get_mut().unwrap_or_else(PoisonError::into_inner);
         let nothing = Plan { raw: 0, shape: plan.shape.clone(), ..*plan };
-        let (plan, graphs) = (std::mem::replace(plan, nothing), std::mem::take(&mut areas.graphs));
-        PLANS.put(&self.context, self.library.as_sys(), plan, graphs);
+        let plan = std::mem::replace(plan, nothing);
+        let is_recorded = *self.is_recorded.get_mut();
+        PLANS.put(&self.context, self.library.as_sys(), plan, is_recorded);
     }
 }
 
-/// Destroys the parked plans of the context that no graph uses, after its work.
+/// Destroys the parked plans of the context that no graph has recorded, after its work.
 pub(super) fn clear(library: CufftLibrary, context: &Context) -> Result<()> {
     if context.is_recording() {
         return Err(Error::invalid("close", "context", "records"));
     }
     context.synchronize()?;
-    for plan in PLANS.excess(context, library.as_sys(), 0) {
-        destroy(library, context, &plan)?;
-    }
-    Ok(())
+    destroy_parked(library, context, 0)
 }

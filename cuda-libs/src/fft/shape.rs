@@ -332,7 +332,7 @@ impl Resolved {
 
     /// Returns the transforms from the output to the input.
     #[cfg(feature = "tape")]
-    pub(crate) fn turned(&self) -> Self {
+    pub(crate) fn swapped(&self) -> Self {
         Self { input: self.output.clone(), output: self.input.clone(), ..self.clone() }
     }
 
@@ -347,7 +347,7 @@ impl Resolved {
         Self::new(&Shape::new(lengths).batch(self.batch.unsigned_abs() as usize), forms, false)
     }
 
-    /// Fails if numbers that are read lie at one place.
+    /// Fails if numbers that are read overlap.
     #[cfg(feature = "tape")]
     pub(crate) fn input_is_apart(&self) -> Result<()> {
         self.input.apart("input", self.rank)

@@ -1,7 +1,7 @@
 //! Gradients of transforms.
 //!
-//! The tape sees complex memory as its real numbers: watch `x.as_slice().cast::<f32>()?`, and read the gradient of
-//! that. It has the derivatives by the real and by the imaginary parts, at their places.
+//! The tape treats complex memory as real numbers: watch `x.as_slice().cast::<f32>()?`, and read the gradient of
+//! that. It has the derivatives by the real and by the imaginary parts, in the order of the numbers.
 
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, PitchedLayout, Stream};
 use tape::{Adjoint, CustomOp, Handle, Primal, Recorder};
@@ -24,11 +24,13 @@ struct Op<R> {
 
 /// The transform of an adjoint.
 enum Of<R> {
-    /// The other direction of complex numbers.
+    /// A transform of complex numbers in the other direction.
     Forward(Fft<Complex<R>, Complex<R>>),
     Inverse(Fft<Complex<R>, Complex<R>>),
-    /// Of whole spectra, of the frequencies that the forward has dropped as zeros, with the rows of the half ones.
+    /// A transform of whole spectra, with zeros for the frequencies that half a spectrum lacks. The numbers are the
+    /// half spectra's rows and their lengths.
     FromHalf(Fft<Complex<R>, Complex<R>>, (usize, usize)),
+    /// A transform of real numbers to half spectra with these rows and lengths.
     ToHalf(Fft<R, Complex<R>>, (usize, usize)),
 }
 
@@ -37,7 +39,7 @@ enum Of<R> {
 ///
 /// # Errors
 /// As [`Fft::forward`], and [`Error::Invalid`] if the output has gaps, where the gradient would not be replaced, or
-/// numbers of the input lie at one place.
+/// numbers of the input overlap.
 pub fn forward<'x, R: Real + Transformed>(
     recorder: &mut Recorder<'_>,
     blas: &Blas,
@@ -71,7 +73,7 @@ pub fn inverse<'x, R: Real + Transformed>(
 /// Transforms real numbers to half of their spectrum, as [`Fft::forward`] does.
 ///
 /// # Errors
-/// As [`forward`](fn@forward), and [`Error::Invalid`] if the plan has layouts with gaps.
+/// As [`forward`](fn@forward), and [`Error::Invalid`] if the plan has layouts with gaps or padded rows.
 pub fn forward_real<'x, R: Real + Transformed>(
     recorder: &mut Recorder<'_>,
     blas: &Blas,
@@ -133,7 +135,7 @@ fn other_direction<R: Transformed>(
             "has gaps, where the gradient would stay; use packed memory",
         ));
     }
-    other(fft, shape.turned())
+    other(fft, shape.swapped())
 }
 
 /// Returns the numbers of rows and of their elements of both sides.
@@ -143,7 +145,7 @@ fn dense(shape: &Resolved) -> Result<((usize, usize), (usize, usize))> {
         Error::invalid(
             "fft",
             "shape",
-            "has layouts; gradients of real transforms are for packed memory",
+            "has layouts or padded rows; gradients of real transforms are for packed memory",
         )
     })
 }

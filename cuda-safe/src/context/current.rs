@@ -25,6 +25,17 @@ impl Context {
     pub fn with_current<R>(&self, f: impl FnOnce() -> Result<R>) -> Result<R> {
         self.inner.with_current(f)
     }
+
+    /// Runs `f` while no graph is being captured in the context: for calls of libraries that wait for the device, or free
+    /// memory, which would invalidate a capture. Captures that other threads begin meanwhile wait until `f` returns, so
+    /// `f` must not wait for such a thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) while any thread records a graph in the context; `f` is then not
+    /// called.
+    pub fn outside_captures<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        self.inner.captures.wait(|| Ok(f()))
+    }
 }
 
 impl ContextInner {

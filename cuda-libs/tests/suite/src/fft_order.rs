@@ -1,11 +1,20 @@
 //! Transforms on several streams, in graphs, by several threads; plans and work areas.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
 use cuda_libs::Complex;
-use cuda_libs::fft::{Fft, Shape};
+use cuda_libs::fft::{Config, Fft, Shape};
 use cuda_safe::{DeviceBuffer, Stream};
-use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure};
+use cuda_sys::cufft::{cufftHandle, cufftResult};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 use super::fft::config;
+use super::lab::{destroys, library_with, on_destroy};
 use super::refusals::refused;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -19,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(dropped_in_a_capture),
         device(a_graph_outlives_its_plan),
         device(plans_are_bounded),
+        device(captures_wait_for_close),
         device(closing),
     ]
 }
@@ -169,8 +179,11 @@ fn a_graph_outlives_its_plan(device: &TestDevice) -> TestResult {
 
 /// More plans than are kept; those that a graph has recorded stay.
 fn plans_are_bounded(device: &TestDevice) -> TestResult {
-    let (stream, config) = (device.stream()?, config(device)?);
-    let fft = plan(device)?;
+    let (stream, config) = (device.stream()?, watched(device)?);
+    let destroyed = Rc::new(Cell::new(0));
+    let counter = destroyed.clone();
+    on_destroy(Some(Box::new(move || counter.set(counter.get() + 1))));
+    let fft = Fft::with(device.context(), N, &config)?;
     let state = buffers(&stream)?;
     let mut graph = device
         .context()
@@ -180,9 +193,60 @@ fn plans_are_bounded(device: &TestDevice) -> TestResult {
         let mut x = DeviceBuffer::from_slice(&stream, &vec![C::new(1.0, 0.0); n])?;
         fft.forward_in_place(&stream, &mut x)?;
         ensure!((x.to_vec(&stream)?[0] - n as f64).norm() < 1e-12);
+        // The plan, 16 dropped ones, and that of the graph.
+        let alive = n + usize::from(n < N) - destroyed.get();
+        ensure!(alive <= 18, "{alive} plans");
     }
+    Fft::<C, C>::with(device.context(), 40, &config)?.close()?;
+    // N is among the lengths, and takes the plan of the graph.
+    ensure_eq!(destroyed.get(), 39);
+    on_destroy(None);
     graph.launch(&stream)?;
     check(&stream, &graph.state()[0], 1)
+}
+
+unsafe extern "C" fn destroy(plan: cufftHandle) -> cufftResult {
+    destroys();
+    // SAFETY: the caller's promise.
+    unsafe { blas_emu::cufft::cufftDestroy(plan) }
+}
+
+/// Options with a library that reports destroyed plans.
+fn watched(device: &TestDevice) -> Result<Config, Failure> {
+    // SAFETY: `destroy` calls the function of this name.
+    let library = unsafe { library_with(device, c"cufftDestroy", destroy as *const _) }?;
+    Ok(Config::new().library(library))
+}
+
+/// A capture of another thread, which freed memory would invalidate, begins after the plans are destroyed.
+fn captures_wait_for_close(device: &TestDevice) -> TestResult {
+    let fft = Fft::<C, C>::with(device.context(), N, &watched(device)?)?;
+    let (begun, is_early) = (Arc::new(AtomicBool::new(false)), Rc::new(Cell::new(false)));
+    let (destroying, is_destroying) = mpsc::channel::<()>();
+    std::thread::scope(|scope| -> TestResult {
+        let (context, begins) = (device.context(), begun.clone());
+        let capture = scope.spawn(move || {
+            let was_destroyed = is_destroying.recv().is_ok();
+            let capture = context.capture((), |_, ()| {
+                begins.store(was_destroyed, Ordering::SeqCst);
+                Ok(())
+            });
+            capture.map(drop)
+        });
+        let (begun, early) = (begun.clone(), is_early.clone());
+        on_destroy(Some(Box::new(move || {
+            let _ = destroying.send(());
+            std::thread::sleep(Duration::from_millis(50));
+            early.set(begun.load(Ordering::SeqCst));
+        })));
+        let closed = fft.close();
+        on_destroy(None);
+        capture.join().map_err(|_| Failure::new("the capture panicked"))??;
+        Ok(closed?)
+    })?;
+    ensure!(!is_early.get(), "the capture began before the plan was destroyed");
+    ensure!(begun.load(Ordering::SeqCst), "no plan was destroyed");
+    Ok(())
 }
 
 fn closing(device: &TestDevice) -> TestResult {

@@ -1,5 +1,8 @@
 //! The library under test, numbers, and matrices on host and device.
 
+use std::cell::RefCell;
+use std::ffi::{CStr, c_void};
+
 use cuda_libs::{
     Blas, Complex, Config, Element, Layout, Library, Mat, MatMut, Order, Table, bf16, f16,
 };
@@ -32,6 +35,35 @@ pub(crate) fn library<T: Table>(device: &TestDevice) -> cuda_libs::Result<Librar
     blas_emu::use_driver(device.context().driver().as_sys());
     // SAFETY: the stand-in has the functions of NVIDIA's headers, and calls the contexts' driver.
     unsafe { Library::from_resolver(&blas_emu::resolve) }
+}
+
+/// Returns the stand-in, also on a GPU, with another function of this name; null for none.
+///
+/// # Safety
+/// The function has the C ABI of the name, and its rules.
+pub(crate) unsafe fn library_with<T: Table>(
+    device: &TestDevice,
+    name: &CStr,
+    function: *const c_void,
+) -> cuda_libs::Result<Library<T>> {
+    blas_emu::use_driver(device.context().driver().as_sys());
+    let resolve = |asked: &CStr| if asked == name { function } else { blas_emu::resolve(asked) };
+    // SAFETY: the stand-in has the functions of NVIDIA's headers, and calls the contexts' driver; the caller promises the
+    // rest.
+    unsafe { Library::from_resolver(&resolve) }
+}
+
+thread_local! {
+    static ON_DESTROY: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+}
+
+/// Sets what runs on this thread when a library of `library_with` destroys a handle by a function that calls `destroys`.
+pub(crate) fn on_destroy(run: Option<Box<dyn FnMut()>>) {
+    ON_DESTROY.set(run);
+}
+
+pub(crate) fn destroys() {
+    ON_DESTROY.with_borrow_mut(|run| run.iter_mut().for_each(|run| run()));
 }
 
 /// A complex number, as all others are compared.

@@ -1,15 +1,17 @@
 //! Random numbers: the bits that a GPU has recorded, moments of distributions, the order of calls.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use cuda_libs::CurandLibrary;
 use cuda_libs::rand::{Float, Generator, Ordering, Sequence};
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, Stream};
+use cuda_sys::curand::{curandGenerator_t, curandStatus_t};
 use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
-use super::lab::{Number, library};
+use super::lab::{Number, destroys, library, library_with, on_destroy};
 use super::refusals::refused;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -22,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(poisson),
         device(parts),
         device(streams),
+        device(dropped_streams),
         device(calls_wait),
         device(graphs),
         device(refusals),
@@ -173,7 +176,8 @@ fn poisson(device: &TestDevice) -> TestResult {
 /// Several calls continue one sequence; 64-bit numbers are two of 32.
 fn parts(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
-    for sequence in [Sequence::philox(4273), Sequence::xorwow(4273)] {
+    let philox = Sequence::philox(4273);
+    for sequence in [philox, Sequence::xorwow(4273)] {
         let all = made(&stream, &mut generator(device, &stream, sequence)?, "Generate", &[9000])?;
         for counts in [[0, 1, 31, 32, 33, 8903], [4095, 2, 4903, 0, 0, 0]] {
             let mut generator = generator(device, &stream, sequence)?;
@@ -189,6 +193,31 @@ fn parts(device: &TestDevice) -> TestResult {
         let mut words = DeviceBuffer::<u64>::zeroed(&stream, 4500)?;
         generator(device, &stream, sequence)?.bits(&stream, &mut words)?;
         ensure!(words.as_slice().cast::<u8>()?.to_vec(&stream)? == all, "64 bits");
+        for name in [
+            "GenerateUniform",
+            "GenerateUniformDouble",
+            "GenerateNormal",
+            "GenerateNormalDouble",
+            "GenerateLogNormal",
+            "GenerateLogNormalDouble",
+        ] {
+            for order in [Ordering::Default, Ordering::Best, Ordering::Legacy] {
+                let of = |sequence: Sequence, counts: &[usize]| {
+                    let mut generator = generator(device, &stream, sequence.ordering(order))?;
+                    made(&stream, &mut generator, name, counts)
+                };
+                let all = of(sequence, &[18_000])?;
+                ensure!(of(sequence, &[4, 0, 32, 4096, 868, 13_000])? == all, "{name}");
+                let (offset, skipped) = match (sequence == philox, name.ends_with("Double")) {
+                    (true, _) => (4096, 4096),
+                    // A number of `f64` takes two 32-bit numbers of a sequence of XORWOW.
+                    (false, true) => (16_384, 8192),
+                    (false, false) => (16_384, 16_384),
+                };
+                let rest = of(sequence.offset(offset), &[18_000 - skipped])?;
+                ensure!(all.ends_with(&rest), "{name} with an offset");
+            }
+        }
     }
     let philox =
         made(&stream, &mut generator(device, &stream, Sequence::philox(1))?, "Generate", &[64])?;
@@ -216,6 +245,23 @@ fn streams(device: &TestDevice) -> TestResult {
             generator.bits(stream, out.slice_mut(at * 1000..(at + 1) * 1000)?)?;
         }
         ensure!(out.as_slice().cast::<u8>()?.to_vec(&streams[0])? == all);
+    }
+    Ok(())
+}
+
+/// The stream of the call before, and that of a dropped generator, may be gone.
+fn dropped_streams(device: &TestDevice) -> TestResult {
+    let home = device.stream()?;
+    for sequence in [Sequence::philox(4277), Sequence::xorwow(4277)] {
+        let all = made(&home, &mut generator(device, &home, sequence)?, "Generate", &[3000])?;
+        let mut generator = generator(device, &device.stream()?, sequence)?;
+        let mut out = DeviceBuffer::<u32>::zeroed(&home, 3000)?;
+        for at in 0..3 {
+            let stream = device.stream()?;
+            generator.bits(&stream, out.slice_mut(at * 1000..(at + 1) * 1000)?)?;
+        }
+        ensure!(out.as_slice().cast::<u8>()?.to_vec(&home)? == all);
+        generator.close()?;
     }
     Ok(())
 }
@@ -292,8 +338,17 @@ fn refusals(device: &TestDevice) -> TestResult {
     )?;
     let found = RefCell::new(Ok(()));
     let state = DeviceBuffer::<u32>::zeroed(&stream, 8)?;
+    let (outside, mut other) = (device.stream()?, DeviceBuffer::<u32>::zeroed(&stream, 8)?);
     device.context().capture(state, |stream, out| {
         let all = || -> TestResult {
+            // cuRAND may wait, on whichever stream of the context.
+            let waits = "a graph is being recorded in the context";
+            let made = Generator::with(&outside, Sequence::philox(1), library(device)?);
+            let poisson = philox.poisson(&outside, 1.0, &mut other);
+            for result in [made.map(|_| ()), poisson] {
+                let text = result.err().map(|error| error.to_string()).unwrap_or_default();
+                ensure!(text.contains(waits), "`{text}`");
+            }
             refused(
                 xorwow.bits(stream, &mut *out),
                 "bits: stream records, but XORWOW changes states on the device, so a graph would not repeat it: use Philox",
@@ -316,13 +371,9 @@ fn refusals(device: &TestDevice) -> TestResult {
     philox.uniform(&stream, out.slice_mut(..0)?)?;
     xorwow.uniform(&stream, &mut out)?;
     ensure!(out.to_vec(&stream)?.iter().all(|x| *x <= 1.0));
-    blas_emu::use_driver(device.context().driver().as_sys());
-    let resolve = |name: &std::ffi::CStr| match name.to_str() {
-        Ok("curandGenerateUniform") => std::ptr::null(),
-        _ => blas_emu::resolve(name),
-    };
-    // SAFETY: the stand-in has the functions of `curand.h`, and calls the contexts' driver.
-    let library = unsafe { CurandLibrary::from_resolver(&resolve) }?;
+    // SAFETY: there is no function.
+    let library: CurandLibrary =
+        unsafe { library_with(device, c"curandGenerateUniform", std::ptr::null()) }?;
     let mut generator = Generator::with(&stream, Sequence::philox(1), library)?;
     let missing = "uniform: this cuRAND 10.4.0 has no curandGenerateUniform, which came with an earlier cuRAND";
     refused(generator.uniform(&stream, &mut out), missing)?;
@@ -336,13 +387,37 @@ fn refusals(device: &TestDevice) -> TestResult {
 
 /// More generators than wait to be destroyed.
 fn many_generators(device: &TestDevice) -> TestResult {
-    let stream = device.stream()?;
-    let mut first: Option<Vec<u8>> = None;
-    for _ in 0..40 {
-        let mut generator = generator(device, &stream, Sequence::philox(3))?;
-        let got = made(&stream, &mut generator, "Generate", &[33])?;
-        ensure!(*first.get_or_insert_with(|| got.clone()) == got);
+    unsafe extern "C" fn destroy(generator: curandGenerator_t) -> curandStatus_t {
+        destroys();
+        // SAFETY: the caller's promise.
+        unsafe { blas_emu::curand::curandDestroyGenerator(generator) }
     }
+    let stream = device.stream()?;
+    // SAFETY: `destroy` calls the function of this name.
+    let library = unsafe { library_with(device, c"curandDestroyGenerator", destroy as *const _) }?;
+    let destroyed = Rc::new(Cell::new(0));
+    let counter = destroyed.clone();
+    on_destroy(Some(Box::new(move || counter.set(counter.get() + 1))));
+    let mut recorded = Generator::with(&stream, Sequence::philox(3), library)?;
+    let state = DeviceBuffer::<u32>::zeroed(&stream, 33)?;
+    let mut graph =
+        device.context().capture(state, move |stream, out| Ok(recorded.bits(stream, out)?))?;
+    for count in 1..=40 {
+        let mut generator = Generator::with(&stream, Sequence::philox(3), library)?;
+        let got = made(&stream, &mut generator, "Generate", &[33])?;
+        // The generator, 16 dropped ones, and that of the graph.
+        let alive = count + 1 - destroyed.get();
+        ensure!(alive <= 18, "{alive} generators");
+        graph.launch(&stream)?;
+        ensure!(graph.state().as_slice().cast::<u8>()?.to_vec(&stream)? == got);
+    }
+    Generator::with(&stream, Sequence::philox(3), library)?.close()?;
+    ensure_eq!(destroyed.get(), 41);
+    // The graph's launches may still run after it is dropped.
+    drop(graph);
+    Generator::with(&stream, Sequence::philox(3), library)?.close()?;
+    ensure_eq!(destroyed.get(), 42);
+    on_destroy(None);
     Ok(())
 }
 
