@@ -190,6 +190,28 @@ fn of_preference(attribute: cublasLtMatmulPreferenceAttributes_t) -> Result<(usi
     }
 }
 
+/// The first word of the one algorithm.
+const ALGORITHM: u64 = 0x416c_676f_0000_0001;
+
+/// Returns the algorithm, which needs no workspace.
+fn the_algorithm() -> cublasLtMatmulHeuristicResult_t {
+    let mut result = cublasLtMatmulHeuristicResult_t::default();
+    result.algo.data[0] = ALGORITHM;
+    result
+}
+
+/// Fails unless it is the algorithm that this library returns.
+///
+/// # Safety
+/// `algorithm` is null or valid for the read.
+unsafe fn is_known(algorithm: *const cublasLtMatmulAlgo_t) -> Result {
+    // SAFETY: not null, and the caller's promise.
+    if algorithm.is_null() || unsafe { (*algorithm).data[0] } == ALGORITHM {
+        return Ok(());
+    }
+    Err(Error::value("algo was not returned by cublasLtMatmulAlgoGetHeuristic"))
+}
+
 fn layout_words(ty: cudaDataType, rows: u64, cols: u64, ld: i64) -> [(usize, u64); 5] {
     [(0, ty.0.into()), (2, rows), (3, cols), (4, ld.cast_unsigned()), (5, 1)]
 }
@@ -493,16 +515,28 @@ functions! { cublasStatus_t, CublasLtFns, MATMUL;
         words::<12, _>(preference, PREFERENCE)?;
         put(returnAlgoCount, "returnAlgoCount", 0)?;
         checked(lightHandle, operationDesc, [Adesc, Bdesc, Cdesc, Ddesc], [ptr::null(); 4])?;
-        // There is one algorithm, which needs no workspace.
-        put(heuristicResultsArray, "heuristicResultsArray", cublasLtMatmulHeuristicResult_t::default())?;
+        put(heuristicResultsArray, "heuristicResultsArray", the_algorithm())?;
         put(returnAlgoCount, "returnAlgoCount", 1)
+    }
+    fn cublasLtMatmulAlgoCheck(
+        lightHandle: cublasLtHandle_t, operationDesc: cublasLtMatmulDesc_t, Adesc: cublasLtMatrixLayout_t,
+        Bdesc: cublasLtMatrixLayout_t, Cdesc: cublasLtMatrixLayout_t, Ddesc: cublasLtMatrixLayout_t,
+        algo: *const cublasLtMatmulAlgo_t, result: *mut cublasLtMatmulHeuristicResult_t,
+    ) {
+        if algo.is_null() {
+            return Err(Error::value("algo is null: pass the address of an algorithm"));
+        }
+        is_known(algo)?;
+        checked(lightHandle, operationDesc, [Adesc, Bdesc, Cdesc, Ddesc], [ptr::null(); 4])?;
+        put(result, "result", the_algorithm())
     }
     fn cublasLtMatmul(
         lightHandle: cublasLtHandle_t, computeDesc: cublasLtMatmulDesc_t, alpha: *const c_void, A: *const c_void,
         Adesc: cublasLtMatrixLayout_t, B: *const c_void, Bdesc: cublasLtMatrixLayout_t, beta: *const c_void,
         C: *const c_void, Cdesc: cublasLtMatrixLayout_t, D: *mut c_void, Ddesc: cublasLtMatrixLayout_t,
-        _algo: *const cublasLtMatmulAlgo_t, _workspace: *mut c_void, _workspaceSizeInBytes: usize, stream: cudaStream_t,
+        algo: *const cublasLtMatmulAlgo_t, workspace: *mut c_void, workspaceSizeInBytes: usize, stream: cudaStream_t,
     ) {
+        is_known(algo)?;
         let (product, compute, desc) =
             checked(lightHandle, computeDesc, [Adesc, Bdesc, Cdesc, Ddesc], [A, B, C, D.cast_const()])?;
         let [alpha, beta] = factors(&desc, alpha, beta)?;
@@ -515,7 +549,9 @@ functions! { cublasStatus_t, CublasLtFns, MATMUL;
         given("B", &product.b, product.k > 0 && !alpha.is(0.0))?;
         given("C", &product.c, !beta.is(0.0))?;
         given("D", &product.d, true)?;
-        Queue { cuda, stream }.product(compute, &Product { alpha, beta, ..product })
+        let queue = Queue { cuda, stream };
+        queue.scratch((workspace.expose_provenance() as u64, workspaceSizeInBytes))?;
+        queue.product(compute, &Product { alpha, beta, ..product })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cuda_sys::{
     CUcontext, CUevent, CUfunction, CUlibrary, CUresult, CUstream, CUstreamCaptureMode,
@@ -12,6 +12,14 @@ use cuda_sys::{
 use crate::call::{Error, Kind, Result};
 
 static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
+
+/// The names of the driver's functions that have failed.
+static FAILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Returns the names of the driver's functions that have failed since the last call.
+pub(crate) fn take_failed() -> Vec<String> {
+    std::mem::take(&mut *FAILED.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Sets the driver that all functions use. Returns whether it is the one in use.
 pub(crate) fn set_driver(driver: &'static Driver) -> bool {
@@ -32,6 +40,9 @@ macro_rules! call {
 }
 
 fn check(name: &str, code: core::result::Result<CUresult, MissingSymbol>) -> Result {
+    if code != Ok(CUresult::CUDA_SUCCESS) {
+        FAILED.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+    }
     match code {
         Ok(CUresult::CUDA_SUCCESS) => Ok(()),
         Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
@@ -84,6 +95,11 @@ impl Cuda {
         };
         call!(cuda, cuInit(0)).map_err(|error| start(error.text))?;
         Ok(cuda)
+    }
+
+    /// Returns the driver that is in use, if there is one.
+    pub(crate) fn known() -> Option<Self> {
+        DRIVER.get().copied().map(Self)
     }
 
     /// Returns the current context. A thread without one gets the primary context of device 0, as with the runtime.
@@ -144,9 +160,13 @@ impl Cuda {
         call!(self, cuMemsetD8Async(address, 0, bytes, stream))
     }
 
-    /// Copies a value to the device, and waits for it.
+    /// Copies a value to the device, and waits for it. Not by the legacy stream, which waits for blocking streams, and so
+    /// ends the captures of those.
     pub(crate) fn upload<T: Copy>(self, to: u64, from: &[T]) -> Result {
-        call!(self, cuMemcpyHtoD_v2(to, from.as_ptr().cast(), size_of_val(from)))
+        let of_thread: CUstream = ptr::without_provenance_mut(2);
+        let bytes = size_of_val(from);
+        call!(self, cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, of_thread))?;
+        self.synchronize_stream(of_thread)
     }
 
     /// Copies rows between the host and the device, in the order of the stream.
@@ -225,6 +245,10 @@ impl Cuda {
             )
         )?;
         Ok(library)
+    }
+
+    pub(crate) fn unload(self, library: CUlibrary) -> Result {
+        call!(self, cuLibraryUnload(library))
     }
 
     /// Returns a kernel of a library, in the form that launches take.

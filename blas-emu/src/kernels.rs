@@ -266,6 +266,13 @@ pub(crate) fn kernel(cuda: Cuda, module: Module, name: &'static CStr) -> Result<
     Ok(kernel)
 }
 
+/// Unloads all kernels. None may be running.
+pub(crate) fn unload(cuda: Cuda) -> Result {
+    let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    // All of them, whatever fails.
+    loaded.libraries.into_values().map(|library| cuda.unload(library)).fold(Ok(()), Result::and)
+}
+
 /// The most blocks of a launch. Kernels loop over the rest.
 const BLOCKS: i64 = 1 << 16;
 
@@ -292,6 +299,15 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// Writes to a workspace as the libraries do, which none of these kernels needs: so a program that shares or frees one
+    /// too early is found on the software device, too.
+    pub(crate) fn scratch(self, (at, bytes): (u64, usize)) -> Result {
+        match bytes {
+            0 => Ok(()),
+            _ => self.cuda.clear(at, bytes.min(64), self.stream),
+        }
+    }
+
     pub(crate) fn launch<T: Copy>(
         self,
         module: Module,

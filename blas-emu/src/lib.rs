@@ -47,6 +47,19 @@ pub fn last_error() -> String {
     call::last()
 }
 
+/// Unloads the kernels; returns what failed. For tests that want nothing to be left.
+#[doc(hidden)]
+pub fn unload() -> Result<(), String> {
+    cuda::Cuda::known().map_or(Ok(()), kernels::unload).map_err(|error| error.text)
+}
+
+/// Returns the names of the driver's functions that have failed since the last call, on all threads: the libraries report only
+/// codes.
+#[doc(hidden)]
+pub fn take_failed_calls() -> Vec<String> {
+    cuda::take_failed()
+}
+
 /// The functions of each library.
 #[doc(hidden)]
 pub const TABLES: &[(&str, &[List])] = &[

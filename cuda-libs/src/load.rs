@@ -19,6 +19,10 @@ pub struct Library<T: Table> {
 #[cfg(feature = "cublas")]
 pub type CublasLibrary = Library<cuda_sys::cublas::Cublas>;
 
+/// cuBLASLt, of version 12 or 13, and of the release of the cuBLAS beside it.
+#[cfg(feature = "cublaslt")]
+pub type CublasLtLibrary = Library<cuda_sys::cublaslt::CublasLt>;
+
 /// cuFFT, of version 11 or 12.
 #[cfg(feature = "cufft")]
 pub type CufftLibrary = Library<cuda_sys::cufft::Cufft>;
@@ -33,7 +37,7 @@ pub trait Table: sealed::Functions {}
 pub(crate) mod sealed {
     use super::{Path, Result, c_void};
 
-    pub trait Functions: Sized + 'static {
+    pub trait Functions: Sized + Sync + 'static {
         /// The name for messages.
         const TITLE: &'static str;
         /// The oldest major version that is taken.
@@ -110,6 +114,9 @@ table! {
         library.fits(cuda_safe::sys::cublaslt::load().ok().and_then(cuda_sys::cublaslt::CublasLt::version))
     }
 }
+
+#[cfg(feature = "cublaslt")]
+table! { cublaslt::CublasLt, "cuBLASLt", 12, since: |_| "cuBLASLt 12.0" }
 
 #[cfg(feature = "cufft")]
 table! { cufft::Cufft, "cuFFT", 11, since: |_| "an earlier cuFFT" }
@@ -217,7 +224,7 @@ impl<T: Table> Library<T> {
         Error::Missing { call, library: self.name(), function, since: T::since(function) }
     }
 
-    fn unusable(&self, reason: String) -> Error {
+    pub(crate) fn unusable(&self, reason: String) -> Error {
         Error::Unusable { library: format!("{} in {}", self.name(), self.source()), reason }
     }
 

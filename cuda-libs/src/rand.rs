@@ -474,7 +474,7 @@ impl Generator {
         self.is_recorded |= stream.is_recording();
         let is_bound = self.stream == Some(id);
         self.stream = None;
-        let uses = WithWorkspace { uses, workspace: Some(&self.order) };
+        let uses = WithWorkspace { uses: &uses, workspace: Some(&self.order) };
         let status = self.context.with_current(|| {
             // SAFETY: the generator belongs to the context, which is current, and to this call alone; the caller
             // promises the rest. The generator's states are covered by `order`. The closure calls cuRAND alone.

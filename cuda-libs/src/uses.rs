@@ -71,13 +71,13 @@ impl<'a> Uses<'a> {
 }
 
 /// The memory of a call with its workspace.
-pub(crate) struct WithWorkspace<'a, 'w> {
-    pub(crate) uses: Uses<'a>,
+pub(crate) struct WithWorkspace<'u, 'a, 'w> {
+    pub(crate) uses: &'u Uses<'a>,
     pub(crate) workspace: Option<&'w DeviceBuffer<MaybeUninit<u8>>>,
 }
 
 // SAFETY: there are no types, and no pointers are passed.
-unsafe impl KernelArgs for WithWorkspace<'_, '_> {
+unsafe impl KernelArgs for WithWorkspace<'_, '_, '_> {
     const TYPES: &'static [ArgType] = &[];
     const TYPED: bool = false;
 

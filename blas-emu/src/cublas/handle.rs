@@ -1,7 +1,8 @@
 //! Handles of cuBLAS, and the functions that set and read their state.
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_uint, c_void};
-use core::{mem, ptr};
+use core::ptr;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,8 +39,10 @@ struct State {
     atomics: cublasAtomicsMode_t,
     math: cublasMath_t,
     sm_count: c_int,
-    /// Pinned memory for results that the host waits for.
-    result: *mut c_void,
+    /// The address and the bytes of the workspace.
+    workspace: (u64, usize),
+    /// Pinned memory for results that the host waits for; null before the first one.
+    result: Cell<*mut c_void>,
 }
 
 // SAFETY: the handles of the driver are only names, which any thread may use; the pinned memory is used under the lock.
@@ -70,11 +73,9 @@ impl Handle {
     pub(crate) fn enter(&self) -> Result<Call<'_>> {
         let state = self.lock();
         let current = self.cuda.push(self.context)?;
-        Ok(Call {
-            queue: Queue { cuda: self.cuda, stream: state.stream },
-            state,
-            _current: current,
-        })
+        let queue = Queue { cuda: self.cuda, stream: state.stream };
+        queue.scratch(state.workspace)?;
+        Ok(Call { queue, state, _current: current })
     }
 }
 
@@ -137,10 +138,11 @@ impl Call<'_> {
                  mode to device",
             ));
         }
-        let own = self.state.result;
-        if own.is_null() {
-            return Err(Error::new(Kind::Handle, "the handle was destroyed"));
+        if self.state.result.get().is_null() {
+            let _relaxed = cuda.relaxed()?;
+            self.state.result.set(cuda.alloc_host(RESULT)?);
         }
+        let own = self.state.result.get();
         enqueue(own.expose_provenance() as u64)?;
         cuda.synchronize_stream(stream)?;
         // SAFETY: the kernel has written the handle's memory, which is longer, and the caller promises the place.
@@ -204,14 +206,14 @@ functions! { cublasStatus_t, CublasFns, HANDLES_AND_STATE;
         }
         let cuda = Cuda::get()?;
         let context = cuda.context()?;
-        let _relaxed = cuda.relaxed()?;
         let state = State {
             stream: ptr::null_mut(),
             on_device: false,
             atomics: cublasAtomicsMode_t::CUBLAS_ATOMICS_NOT_ALLOWED,
             math: cublasMath_t::CUBLAS_DEFAULT_MATH,
             sm_count: 0,
-            result: cuda.alloc_host(RESULT)?,
+            workspace: (0, 0),
+            result: Cell::new(ptr::null_mut()),
         };
         static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
         let number = NEXT.fetch_add(16, Ordering::Relaxed);
@@ -222,7 +224,7 @@ functions! { cublasStatus_t, CublasFns, HANDLES_AND_STATE;
     fn cublasDestroy_v2(handle: cublasHandle_t) {
         let found = find(handle)?;
         handles().as_mut().and_then(|all| all.remove(&handle.addr()));
-        let result = mem::replace(&mut found.lock().result, ptr::null_mut());
+        let result = found.lock().result.replace(ptr::null_mut());
         let _relaxed = found.cuda.relaxed()?;
         let _current = found.cuda.push(found.context)?;
         if !result.is_null() {
@@ -240,18 +242,16 @@ functions! { cublasStatus_t, CublasFns, HANDLES_AND_STATE;
         put(value, "value", *part)
     }
     fn cublasSetStream_v2(handle: cublasHandle_t, stream: cudaStream_t) {
-        set(handle, |state| state.stream = stream)
+        set(handle, |state| (state.stream, state.workspace) = (stream, (0, 0)))
     }
     fn cublasGetStream_v2(handle: cublasHandle_t, stream: *mut cudaStream_t) {
         get(handle, stream, "streamId", |state| state.stream)
     }
     fn cublasSetWorkspace_v2(handle: cublasHandle_t, workspace: *mut c_void, bytes: usize) {
-        // No function here needs memory of the device. The address is checked as by cuBLAS.
-        find(handle)?;
         if workspace.is_null() && bytes > 0 || !workspace.addr().is_multiple_of(256) {
             return Err(Error::value(format!("workspace {workspace:p}: its address must be a multiple of 256")));
         }
-        Ok(())
+        set(handle, |state| state.workspace = (workspace.expose_provenance() as u64, bytes))
     }
     fn cublasSetPointerMode_v2(handle: cublasHandle_t, mode: cublasPointerMode_t) {
         find(handle)?;

@@ -52,6 +52,10 @@ pub(super) fn elements(
         vector.map_or(Ok(Operand::default()), |one| one.operand(name, n))
     };
     let (x, y) = (of("x", vectors[0])?, of("y", vectors[1])?);
+    if op == each::AXPY && alpha.is(0.0) {
+        // y stays as it is, also where x is NaN.
+        return Ok(());
+    }
     call.queue
         .each(compute, &Each { x, y, alpha, beta, m: n, n: 1, batches: 1, op, ..Each::default() })
 }

@@ -9,8 +9,8 @@ use cuda_sys::cublas::{
 };
 
 use super::args::{
-    Batch, Number, applied, diagonal, given, increment, leading, matrix, operation, right, sizes,
-    upper, vector,
+    Batch, Number, applied, diagonal, given, leading, matrix, operation, right, sizes, upper,
+    vector,
 };
 use super::each_type;
 use super::handle::{Call, find};
@@ -350,7 +350,7 @@ macro_rules! dgmm {
             let right = right(mode)?;
             leading("lda", lda.into(), m)?;
             leading("ldc", ldc.into(), m)?;
-            increment("incx", incx.into())?;
+            // An increment of 0 repeats the first element, as NVIDIA's formula says.
             if m == 0 || n == 0 {
                 return Ok(());
             }

@@ -1,11 +1,12 @@
 //! One call of cuBLAS: its memory, its checks, its handle, and its enqueue.
 
-use cuda_safe::sys::CUresult;
+use cuda_safe::sys::{CUresult, CUstream};
 use cuda_safe::{Access, Context, Stream};
 use cuda_sys::MissingSymbol;
 use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasPointerMode_t, cublasStatus_t};
 
 use super::Blas;
+use super::pool::Handle;
 use super::scalar::sealed::Pointed;
 use crate::error::{Error, Result};
 use crate::uses::{WithWorkspace, is_own};
@@ -58,43 +59,77 @@ impl Blas {
         call: &'static str,
         stream: &Stream,
         pointers: Pointers,
-        uses: Uses<'_>,
+        uses: &Uses<'_>,
         function: impl FnOnce(&Cublas, cublasHandle_t) -> Status,
     ) -> Result<()> {
-        let inner = &*self.inner;
-        cuda_safe::check_caller()?;
-        self.is_own(call, stream)?;
-        self.may_use(call, &uses)?;
-        let mut lease = inner.lease(call, stream)?;
-        let functions = inner.library.as_sys();
-        let Some((handle, workspace)) = lease.parts() else {
-            return Err(Error::invalid(call, "blas", "has no handle"));
-        };
-        let space = workspace.map(|buffer| (buffer.device_ptr(), buffer.size_bytes()));
-        let uses = WithWorkspace { uses, workspace };
-        let id = stream.id();
-        let run = || {
-            // SAFETY: the handle belongs to the context, which is current, and to this call alone; the caller promises
-            // the rest. The workspace is among the uses. The closure calls cuBLAS alone.
-            unsafe {
-                stream.enqueue(uses, |raw| {
+        let library = self.inner.library;
+        let (functions, id) = (library.as_sys(), stream.id());
+        // SAFETY: the closure calls cuBLAS alone, with a handle that belongs to the context, which is current, and to this
+        // call; the workspace is among the uses. The caller promises the rest.
+        let status = unsafe {
+            self.submit(
+                call,
+                stream,
+                Needs { handle: true, workspace: true },
+                uses,
+                |raw, handle, space| {
+                    let Some(handle) = handle else {
+                        return Ok(cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED);
+                    };
                     match handle.bind(functions, id, raw, space, pointers)? {
                         cublasStatus_t::CUBLAS_STATUS_SUCCESS => function(functions, handle.raw()),
                         failed => Ok(failed),
                     }
-                })
-            }
+                },
+            )
+        }?;
+        match status {
+            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => Ok(()),
+            Ok(status) => Err(failed(&self.inner.context, call, status)),
+            Err(missing) => Err(library.lacks(call, missing.name)),
+        }
+    }
+
+    /// Enqueues what `function` calls, which uses this memory, and gets the stream, a handle and the address and bytes of a
+    /// workspace.
+    ///
+    /// # Safety
+    /// `function` calls the library alone, with the stream and the handle; the work uses the workspace, and device memory as
+    /// `uses` says.
+    #[inline]
+    pub(crate) unsafe fn submit(
+        &self,
+        call: &'static str,
+        stream: &Stream,
+        needs: Needs,
+        uses: &Uses<'_>,
+        function: impl FnOnce(CUstream, Option<&mut Handle>, Option<(u64, usize)>) -> Status,
+    ) -> Result<Status> {
+        let inner = &*self.inner;
+        cuda_safe::check_caller()?;
+        self.is_own(call, stream)?;
+        self.may_use(call, uses)?;
+        let mut lease = inner.lease(stream, needs)?;
+        let (handle, workspace) = lease.parts();
+        let space = workspace.map(|buffer| (buffer.device_ptr(), buffer.size_bytes()));
+        let uses = WithWorkspace { uses, workspace };
+        let run = || {
+            // SAFETY: the caller's promise. The workspace is among the uses.
+            unsafe { stream.enqueue(uses, |raw| function(raw, handle, space)) }
         };
         let status = match inner.is_current()? {
             true => run(),
             false => inner.context.with_current(run),
         };
-        match status? {
-            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => Ok(()),
-            Ok(status) => Err(failed(&inner.context, call, status)),
-            Err(missing) => Err(inner.library.lacks(call, missing.name)),
-        }
+        Ok(status?)
     }
+}
+
+/// What a call takes from the pool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    pub(crate) handle: bool,
+    pub(crate) workspace: bool,
 }
 
 impl Blas {
@@ -113,7 +148,7 @@ impl Blas {
 
 /// Returns the error of a status: that of the context, if it has lost the device.
 #[cold]
-pub(super) fn failed(context: &Context, call: &'static str, status: cublasStatus_t) -> Error {
+pub(crate) fn failed(context: &Context, call: &'static str, status: cublasStatus_t) -> Error {
     match context.check_alive() {
         Err(error) => error.into(),
         Ok(()) => Error::Cublas { call, status },

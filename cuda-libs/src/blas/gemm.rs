@@ -16,22 +16,23 @@ use crate::mat::{Layout, Mat, MatMut, Order};
 
 /// An operand as cuBLAS takes it: column-major, perhaps to be transposed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operand {
-    pub(super) op: cublasOperation_t,
-    pub(super) leading: i64,
-    pub(super) stride: i64,
+pub(crate) struct Operand {
+    pub(crate) op: cublasOperation_t,
+    pub(crate) leading: i64,
+    pub(crate) stride: i64,
 }
 
 impl Operand {
-    /// Describes a matrix. cuBLAS conjugates only what it transposes.
+    /// Describes a matrix, or with `transposed` its transpose. cuBLAS conjugates only what it transposes.
     #[inline]
-    pub(super) fn of(
+    pub(crate) fn of(
         call: &'static str,
         argument: &'static str,
         layout: &Layout,
-        conjugate: bool,
+        (transposed, conjugate): (bool, bool),
     ) -> Result<Self> {
-        let op = match (layout.order, conjugate) {
+        let order = if transposed { layout.order.other() } else { layout.order };
+        let op = match (order, conjugate) {
             (Order::ColumnMajor, false) => cublasOperation_t::CUBLAS_OP_N,
             (Order::RowMajor, false) => cublasOperation_t::CUBLAS_OP_T,
             (Order::RowMajor, true) => cublasOperation_t::CUBLAS_OP_C,
@@ -54,23 +55,23 @@ impl Operand {
 
 /// The sizes of a product, for a column-major result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Product {
-    pub(super) rows: i64,
-    pub(super) cols: i64,
-    pub(super) inner: i64,
-    pub(super) batch: i64,
+pub(crate) struct Product {
+    pub(crate) rows: i64,
+    pub(crate) cols: i64,
+    pub(crate) inner: i64,
+    pub(crate) batch: i64,
     /// Whether the operands are exchanged: a row-major c is its transpose, which is the product of the transposed b and a.
-    pub(super) exchanged: bool,
-    pub(super) first: Operand,
-    pub(super) second: Operand,
-    pub(super) leading: i64,
-    pub(super) stride: i64,
+    pub(crate) exchanged: bool,
+    pub(crate) first: Operand,
+    pub(crate) second: Operand,
+    pub(crate) leading: i64,
+    pub(crate) stride: i64,
 }
 
 impl Product {
     /// Checks the shapes. `None` if the result has no elements.
     #[inline]
-    pub(super) fn new(
+    pub(crate) fn new(
         call: &'static str,
         (a, a_conjugate): (&Layout, bool),
         (b, b_conjugate): (&Layout, bool),
@@ -95,34 +96,25 @@ impl Product {
             }
         }
         let exchanged = c.order == Order::RowMajor;
-        let (first, second, of_c) = match exchanged {
-            false => (
-                Operand::of(call, "a", a, a_conjugate)?,
-                Operand::of(call, "b", b, b_conjugate)?,
-                *c,
-            ),
-            true => {
-                let (a, b) = (a.transposed(), b.transposed());
-                let (first, second) = (
-                    Operand::of(call, "b", &b, b_conjugate)?,
-                    Operand::of(call, "a", &a, a_conjugate)?,
-                );
-                (first, second, c.transposed())
-            }
+        let of_a = Operand::of(call, "a", a, (exchanged, a_conjugate))?;
+        let of_b = Operand::of(call, "b", b, (exchanged, b_conjugate))?;
+        let (rows, cols) = (size(call, "c", c.rows)?, size(call, "c", c.cols)?);
+        let (first, second, rows, cols) = match exchanged {
+            false => (of_a, of_b, rows, cols),
+            true => (of_b, of_a, cols, rows),
         };
-        let (rows, cols) = (size(call, "c", of_c.rows)?, size(call, "c", of_c.cols)?);
-        let batch = size(call, "c", of_c.batch)?;
+        let batch = size(call, "c", c.batch)?;
         if rows == 0 || cols == 0 || batch == 0 {
             return Ok(None);
         }
-        let Operand { leading, stride, .. } = Operand::of(call, "c", &of_c, false)?;
+        let Operand { leading, stride, .. } = Operand::of(call, "c", c, (exchanged, false))?;
         let inner = size(call, "a", a.cols)?;
         Ok(Some(Self { rows, cols, inner, batch, exchanged, first, second, leading, stride }))
     }
 
     /// Returns the leading dimensions. An operand without elements takes the least that cuBLAS accepts.
     #[inline]
-    pub(super) fn leading_dimensions(&self) -> [i64; 3] {
+    pub(crate) fn leading_dimensions(&self) -> [i64; 3] {
         let stored = |operand: &Operand, rows: i64, cols: i64| match operand.op {
             cublasOperation_t::CUBLAS_OP_N => operand.leading.max(rows),
             _ => operand.leading.max(cols),
@@ -233,7 +225,7 @@ impl Blas {
         // SAFETY: the shapes fit the matrices, which lie within their slices, and whose memory is in the uses. Factors on
         // the host live until the call has returned.
         unsafe {
-            self.enqueue("gemm", stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue("gemm", stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 match (batch, is_narrow) {
                     (1, true) => blas.cublasGemmEx(
                         handle, op_a.op, op_b.op, m as i32, n as i32, k as i32, alpha, first, ty,

@@ -103,7 +103,7 @@ impl Blas {
         let to = out.device_ptr() as *mut c_void;
         // SAFETY: the vectors have n elements within their slices, and `out` has one, all of which are in the uses.
         unsafe {
-            self.enqueue(call, stream, Pointers::Device, uses, |blas, handle| {
+            self.enqueue(call, stream, Pointers::Device, &uses, |blas, handle| {
                 T::dot(blas, handle, conjugate, n, sx, sy, to)
             })
         }
@@ -156,7 +156,7 @@ impl Blas {
         let to = out.device_ptr() as *mut c_void;
         // SAFETY: the vector has n elements within its slice, and `out` has one, all of which are in the uses.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::Device, uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::Device, &uses, |blas, handle| {
                 T::nrm2(blas, handle, n, sx, to)
             })
         }
@@ -191,7 +191,7 @@ impl Blas {
         // SAFETY: the vectors have n elements within their slices, which are in the uses, as is a factor on the device; one
         // on the host lives until the call has returned.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::axpy(blas, handle, n, factor, sx, sy)
             })
         }
@@ -224,7 +224,7 @@ impl Blas {
         // SAFETY: the vector has n elements within its slice, which is in the uses, as is a factor on the device; one on the
         // host lives until the call has returned.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::scal(blas, handle, n, factor, sx)
             })
         }

@@ -46,7 +46,7 @@ impl Blas {
         if rows == 0 || cols == 0 {
             return Ok(());
         }
-        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a.layout, a.conjugate)?;
+        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a.layout, (false, a.conjugate))?;
         // The sizes of the matrix as it is stored, by columns.
         let stored = if op == cublasOperation_t::CUBLAS_OP_N { (rows, cols) } else { (cols, rows) };
         let (m, n) = (size(CALL, "a", stored.0)?, size(CALL, "a", stored.1)?);
@@ -63,7 +63,7 @@ impl Blas {
         // SAFETY: the matrix and the vectors fit each other and lie within their slices, which are in the uses. Factors on
         // the host live until the call has returned.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::gemv(blas, handle, op, m, n, alpha, matrix, sx, beta, sy)
             })
         }
@@ -116,7 +116,7 @@ impl Blas {
         let alpha = factor.0.pointer();
         // SAFETY: as in `gemv`.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::ger(blas, handle, m, n, alpha, first, second, matrix)
             })
         }

@@ -100,7 +100,7 @@ impl Blas {
         };
         // What is stored is the same, however it is viewed.
         let fill = triangle.stored(a.layout.order);
-        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a_layout, a.conjugate)?;
+        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a_layout, (false, a.conjugate))?;
         let (m, n) = (size(CALL, "b", b_layout.rows)?, size(CALL, "b", b_layout.cols)?);
         let triangle = Stored { address: a.data.device_ptr() as *mut c_void, leading };
         let leading = size(CALL, "b", b_layout.leading_dimension())?;
@@ -114,7 +114,7 @@ impl Blas {
         // SAFETY: the matrices fit each other and lie within their slices, which are in the uses. A factor on the host lives
         // until the call has returned.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::trsm(blas, handle, (side, fill, op, diagonal), m, n, alpha, triangle, target)
             })
         }
@@ -152,7 +152,7 @@ impl Blas {
             return Ok(());
         }
         let fill = triangle.stored(c.layout.order);
-        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a.layout, false)?;
+        let Operand { op, leading, .. } = Operand::of(CALL, "a", &a.layout, (false, false))?;
         // An operand without elements may have no address, and is as good as one of n rows and no columns.
         let (of_a, op, leading) = match k {
             0 => (c.data.device_ptr(), cublasOperation_t::CUBLAS_OP_N, size(CALL, "a", n)?),
@@ -171,7 +171,7 @@ impl Blas {
         let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
         // SAFETY: as in `trsm`.
         unsafe {
-            self.enqueue(CALL, stream, Pointers::of::<P>(), uses, |blas, handle| {
+            self.enqueue(CALL, stream, Pointers::of::<P>(), &uses, |blas, handle| {
                 T::syrk(blas, handle, fill, op, n, k, alpha, matrix, beta, target)
             })
         }

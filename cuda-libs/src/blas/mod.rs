@@ -1,20 +1,21 @@
 //! cuBLAS: products of matrices and vectors.
 
 mod batched;
-mod call;
+pub(crate) mod call;
 mod compute;
-mod gemm;
+pub(crate) mod gemm;
 mod level1;
 mod level2;
 mod level3;
-mod pool;
+pub(crate) mod pool;
 mod raw;
-mod scalar;
+pub(crate) mod scalar;
 
 use std::sync::{Arc, Mutex};
 
 use cuda_safe::{Context, Stream};
 
+pub use batched::Group;
 pub use compute::{Compute, Multiply, marker};
 pub use level3::{Diagonal, Side, Triangle};
 pub use raw::{Float, Numeric};
@@ -42,7 +43,7 @@ use pool::Pool;
 /// the context; it never waits. [`close`](Self::close) destroys the handles.
 #[derive(Debug, Clone)]
 pub struct Blas {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]

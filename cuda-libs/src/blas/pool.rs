@@ -1,7 +1,7 @@
 //! Handles and workspaces that wait for the next call.
 
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use cuda_safe::sys::CUstream;
 use cuda_safe::{Context, DeviceBuffer, RecordingId, Stream};
@@ -9,10 +9,10 @@ use cuda_sys::cublas::{Cublas, cublasHandle_t, cublasStatus_t};
 
 use super::Inner;
 use super::call::failed as failed_to;
-use super::call::{Pointers, Status};
+use super::call::{Needs, Pointers, Status};
 use crate::error::{Error, Result};
 use crate::load::CublasLibrary;
-use crate::uses::{Identity, identity};
+use crate::park::Park;
 
 /// How many workspaces of graphs are kept for further calls of their recordings, or as many as one recording has streams. A
 /// graph keeps its own in any case.
@@ -30,7 +30,7 @@ pub(super) struct Pool {
 
 /// A handle of cuBLAS, with what it was set to.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(crate) struct Handle {
     raw: cublasHandle_t,
     stream: Option<u64>,
     space: Option<(u64, usize)>,
@@ -60,14 +60,7 @@ pub(super) struct Lease<'a> {
     recorded: bool,
 }
 
-/// A handle whose `Blas` was dropped, for the next one of the context.
-struct Parked {
-    context: Identity,
-    library: usize,
-    handle: Handle,
-}
-
-static PARKED: Mutex<Vec<Parked>> = Mutex::new(Vec::new());
+static HANDLES: Park<Handle> = Park::new();
 
 impl Handle {
     pub(super) fn raw(&self) -> cublasHandle_t {
@@ -144,7 +137,10 @@ impl Handle {
 impl Pool {
     /// Creates a pool with one handle: a parked one of the context, or a new one.
     pub(super) fn new(library: CublasLibrary, context: &Context) -> Result<Self> {
-        let mut handles = unpark(library, context);
+        let mut handles = Vec::new();
+        while let Some((handle, _)) = HANDLES.take(context, library.as_sys(), |_| true) {
+            handles.push(handle);
+        }
         if handles.is_empty() {
             handles.push(Handle::create(library, context)?);
         }
@@ -157,6 +153,7 @@ impl Pool {
     }
 
     /// Takes the stream's handle if it waits, or another one.
+    #[inline]
     fn handle(&mut self, stream: u64) -> Option<Handle> {
         let same = self.handles.iter().rposition(|handle| handle.stream == Some(stream));
         match same {
@@ -166,41 +163,46 @@ impl Pool {
     }
 
     /// Takes the stream's workspace, or, if there are `most` already, the one that was not used for the longest time.
+    #[inline]
     fn space(&mut self, stream: u64, recording: Option<RecordingId>, most: usize) -> Option<Space> {
         let own = |space: &Space| space.stream == stream && space.recording == recording;
         let known = self.spaces.iter().position(own);
-        let of_streams = self.spaces.iter().filter(|space| space.recording.is_none()).count();
-        let full = recording.is_none() && of_streams + self.leased >= most;
         let at = known.or_else(|| {
-            let oldest = self.spaces.iter().enumerate().filter(|_| full);
-            let idle = oldest.filter(|(_, space)| space.recording.is_none());
-            idle.min_by_key(|(_, space)| space.last).map(|(at, _)| at)
+            let idle = || self.spaces.iter().enumerate().filter(|(_, one)| one.recording.is_none());
+            let full = recording.is_none() && idle().count() + self.leased >= most;
+            let oldest = idle().filter(|_| full).min_by_key(|(_, space)| space.last);
+            oldest.map(|(at, _)| at)
         });
         at.map(|at| Space { stream, ..self.spaces.swap_remove(at) })
     }
 }
 
 impl Inner {
+    #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, Pool> {
         // Nothing panics while the lock is held.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the size of a workspace.
+    #[inline]
+    pub(crate) fn workspace(&self) -> usize {
+        self.config.workspace_bytes.unwrap_or(0)
+    }
+
+    #[inline]
     fn most(&self) -> usize {
         self.config.workspaces.unwrap_or(super::WORKSPACES)
     }
 
     /// Takes a handle and a workspace for a call on this stream.
     #[inline]
-    pub(super) fn lease(&self, call: &'static str, stream: &Stream) -> Result<Lease<'_>> {
+    pub(super) fn lease(&self, stream: &Stream, needs: Needs) -> Result<Lease<'_>> {
         let (id, recording) = (stream.id(), stream.recording_id());
-        if stream.is_recording() && recording.is_none() {
-            return Err(Error::invalid(call, "stream", "changes a node of a graph"));
-        }
-        let bytes = self.config.workspace_bytes.unwrap_or(0);
+        let bytes = if needs.workspace { self.workspace() } else { 0 };
         let mut pool = self.lock();
         pool.calls += 1;
-        let handle = pool.handle(id);
+        let handle = if needs.handle { pool.handle(id) } else { None };
         let space = if bytes == 0 { None } else { pool.space(id, recording, self.most()) };
         if recording.is_none() {
             pool.leased += 1;
@@ -208,7 +210,7 @@ impl Inner {
         drop(pool);
         // Returns what it has, whatever fails.
         let mut lease = Lease { inner: self, handle, space, recorded: recording.is_some() };
-        if lease.handle.is_none() {
+        if needs.handle && lease.handle.is_none() {
             lease.handle = Some(Handle::create(self.library, &self.context)?);
         }
         if let Some(handle) = &mut lease.handle {
@@ -225,17 +227,17 @@ impl Inner {
 }
 
 impl Lease<'_> {
-    /// Returns the handle and the workspace. A lease that was returned has a handle.
+    /// Returns the handle and the workspace.
     #[inline]
     pub(super) fn parts(
         &mut self,
-    ) -> Option<(&mut Handle, Option<&DeviceBuffer<MaybeUninit<u8>>>)> {
-        let space = self.space.as_ref().map(|space| &space.buffer);
-        self.handle.as_mut().map(|handle| (handle, space))
+    ) -> (Option<&mut Handle>, Option<&DeviceBuffer<MaybeUninit<u8>>>) {
+        (self.handle.as_mut(), self.space.as_ref().map(|space| &space.buffer))
     }
 }
 
 impl Drop for Lease<'_> {
+    #[inline]
     fn drop(&mut self) {
         let mut dropped = None;
         let mut pool = self.inner.lock();
@@ -248,7 +250,9 @@ impl Drop for Lease<'_> {
             let recorded = space.recording.is_some();
             let most = if recorded { RECORDED } else { self.inner.most() };
             let alike = |other: &Space| other.recording.is_some() == recorded;
-            if pool.spaces.iter().filter(|other| alike(other)).count() >= most {
+            if pool.spaces.len() >= most
+                && pool.spaces.iter().filter(|other| alike(other)).count() >= most
+            {
                 // Of other graphs the oldest goes, of streams the one that was too many.
                 let others = pool.spaces.iter_mut().filter(|other| {
                     recorded && other.recording.is_some() && other.recording != space.recording
@@ -268,22 +272,6 @@ impl Drop for Lease<'_> {
     }
 }
 
-fn parked() -> MutexGuard<'static, Vec<Parked>> {
-    PARKED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Takes the handles that were parked for a context.
-fn unpark(library: CublasLibrary, context: &Context) -> Vec<Handle> {
-    let Some(identity) = identity(context) else { return Vec::new() };
-    let library = std::ptr::from_ref(library.as_sys()).addr();
-    let mut parked = parked();
-    let (own, others) = std::mem::take(&mut *parked)
-        .into_iter()
-        .partition(|one: &Parked| one.context == identity && one.library == library);
-    *parked = others;
-    own.into_iter().map(|one| one.handle).collect()
-}
-
 impl Drop for Inner {
     /// Parks the handles: cuBLAS waits for the device when it destroys one. Those of a context that is gone, or without a
     /// name, stay allocated: the driver frees their device memory with the context.
@@ -291,18 +279,17 @@ impl Drop for Inner {
         if cuda_safe::check_caller().is_err() {
             return;
         }
-        let Some(identity) = identity(&self.context) else { return };
-        let library = std::ptr::from_ref(self.library.as_sys()).addr();
         let pool = self.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let handles = std::mem::take(&mut pool.handles);
-        let all = handles.into_iter().map(|handle| Parked { context: identity, library, handle });
-        parked().extend(all);
+        for handle in std::mem::take(&mut pool.handles) {
+            let is_recorded = handle.recorded;
+            HANDLES.put(&self.context, self.library.as_sys(), handle, is_recorded);
+        }
     }
 }
 
 /// Destroys the handles of the last clone.
 pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
-    let mut inner = Arc::try_unwrap(inner).map_err(|inner| {
+    let inner = Arc::try_unwrap(inner).map_err(|inner| {
         let others = Arc::strong_count(&inner).saturating_sub(1);
         Error::invalid("close", "blas", format!("is used by {others} other clones"))
     })?;
@@ -311,21 +298,21 @@ pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
     }
     inner.context.synchronize()?;
     let (library, context) = (inner.library, inner.context.clone());
-    let pool = inner.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
+    drop(inner);
     let functions = library.as_sys();
-    pool.handles.extend(unpark(library, &context));
-    // The others are parked when this is dropped.
-    while let Some(at) = pool.handles.iter().position(|handle| !handle.recorded) {
-        let handle = pool.handles.swap_remove(at);
+    HANDLES.destroy_excess(&context, functions, 0, |handle| {
         let destroyed = context.with_current(|| {
-            // SAFETY: the handle is alive, no other thread has it, and its work is done.
-            Ok(unsafe { functions.cublasDestroy_v2(handle.raw) })
+            // SAFETY: the handle is alive, no other thread has it, and its work is done. Its stream may be gone, so it gets
+            // the legacy stream.
+            Ok(unsafe {
+                let _ = functions.cublasSetStream_v2(handle.raw, std::ptr::null_mut());
+                functions.cublasDestroy_v2(handle.raw)
+            })
         })?;
         match destroyed {
-            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {}
-            Ok(status) => return Err(failed_to(&context, "cublasDestroy", status)),
-            Err(missing) => return Err(library.lacks("close", missing.name)),
+            Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => Ok(()),
+            Ok(status) => Err(failed_to(&context, "cublasDestroy", status)),
+            Err(missing) => Err(library.lacks("close", missing.name)),
         }
-    }
-    Ok(())
+    })
 }

@@ -31,6 +31,10 @@ pub(crate) mod sealed {
         /// The address of the factor, which is read while the call is made, or on the device when its work runs.
         fn pointer(&self) -> *const c_void;
 
+        /// Returns whether it is known to be 0.
+        #[cfg(feature = "cublaslt")]
+        fn is_zero(&self) -> bool;
+
         /// Returns the memory of a factor on the device, which the work reads.
         fn memory(&self) -> Option<(&Arc<Allocation>, Range<usize>)>;
     }
@@ -50,6 +54,11 @@ impl<S: Element> sealed::Pointed for S {
     #[inline]
     fn pointer(&self) -> *const c_void {
         (&raw const *self).cast()
+    }
+
+    #[cfg(feature = "cublaslt")]
+    fn is_zero(&self) -> bool {
+        bytemuck::bytes_of(self).iter().all(|byte| *byte == 0)
     }
 
     #[inline]
@@ -90,6 +99,11 @@ impl<S: Element> sealed::Pointed for DeviceScalar<'_, S> {
     #[inline]
     fn pointer(&self) -> *const c_void {
         self.data.device_ptr() as *const c_void
+    }
+
+    #[cfg(feature = "cublaslt")]
+    fn is_zero(&self) -> bool {
+        false
     }
 
     #[inline]

@@ -268,7 +268,7 @@ impl Inner {
         // lies there later fails.
         let address = area.as_ref().filter(|_| self.area_bytes > 0).map(Area::device_ptr);
         let functions = self.library.as_sys();
-        let (id, uses) = (stream.id(), WithWorkspace { uses, workspace: area.as_ref() });
+        let (id, uses) = (stream.id(), WithWorkspace { uses: &uses, workspace: area.as_ref() });
         let enqueued = self.context.with_current(|| {
             // SAFETY: the plan belongs to the context, which is current, and the lock gives it to this call alone; the
             // caller promises the rest. The work area is among the uses. The closure calls cuFFT alone.

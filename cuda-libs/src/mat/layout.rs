@@ -108,11 +108,22 @@ impl Layout {
             return Some(0);
         }
         let of_one = (lines - 1).checked_mul(self.leading_dimension())?.checked_add(line)?;
+        if self.batch == 1 {
+            return Some(of_one);
+        }
         let stride = match self.stride {
             Some(stride) => stride,
             None => lines.checked_mul(self.leading_dimension())?,
         };
         (self.batch - 1).checked_mul(stride)?.checked_add(of_one)
+    }
+
+    /// Returns the layout with its leading dimension and distance stated, by which layouts of the same elements are equal.
+    #[inline]
+    pub(crate) fn stated(self) -> Self {
+        let (leading, stride) = (self.leading_dimension(), self.batch_stride());
+        let stride = (self.batch > 1).then_some(stride);
+        Self { leading: Some(leading), stride, ..self }
     }
 
     /// Returns the layout of the transposed matrices.
@@ -184,10 +195,10 @@ impl Layout {
     #[inline]
     pub(crate) fn apart(&self) -> Result<()> {
         let (line, lines) = self.lines();
-        let (leading, stride) = (self.leading_dimension(), self.batch_stride());
         if self.batch <= 1 || line == 0 || lines == 0 {
             return Ok(());
         }
+        let (leading, stride) = (self.leading_dimension(), self.batch_stride());
         let one_after_another = stride >= (lines - 1).saturating_mul(leading).saturating_add(line);
         // The lines of all matrices side by side, within the leading dimension.
         let side_by_side = stride >= line

@@ -113,7 +113,8 @@ impl<'a, T: Element> MatMut<'a, T> {
         let data = data.into();
         layout.within(data.len())?;
         layout.apart()?;
-        Self::cut(data, layout, 0)
+        let (data, _) = data.split_at_mut(layout.span().unwrap_or(0))?;
+        Ok(Self { data, layout })
     }
 
     fn cut(data: DeviceSliceMut<'a, T>, layout: Layout, first: usize) -> Result<Self> {

@@ -1,13 +1,12 @@
 //! `--cost`: what a call costs the host, beside the raw one. On a GPU with cuBLAS; elsewhere with functions that do nothing.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cuda_libs::{Blas, Config, CublasLibrary, Mat, MatMut};
+use cuda_libs::{Blas, Config, Mat, MatMut};
 use cuda_safe::sys::cublas::{
-    cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t,
-    cudaDataType, libraryPropertyType,
+    cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t, cublasStatus_t, cudaDataType,
 };
 use cuda_safe::{Context, DeviceBuffer, Driver, Stream};
 use test_harness::Failure;
@@ -28,31 +27,6 @@ pub(crate) fn command() -> Option<ExitCode> {
 
 const OK: cublasStatus_t = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
 
-extern "C" fn property(which: libraryPropertyType, value: *mut i32) -> cublasStatus_t {
-    // SAFETY: valid for one write.
-    unsafe { *value = if which == libraryPropertyType::MAJOR_VERSION { 13 } else { 0 } };
-    OK
-}
-
-extern "C" fn create(handle: *mut cublasHandle_t) -> cublasStatus_t {
-    // SAFETY: valid for one write.
-    unsafe { *handle = std::ptr::dangling_mut() };
-    OK
-}
-
-/// Ignores its arguments, which the C ABI of the supported systems allows.
-extern "C" fn nothing() -> cublasStatus_t {
-    OK
-}
-
-fn of_nothing(name: &CStr) -> *const c_void {
-    match name.to_bytes() {
-        b"cublasGetProperty" => property as *const c_void,
-        b"cublasCreate_v2" => create as *const c_void,
-        _ => nothing as *const c_void,
-    }
-}
-
 /// Products of 64 x 64 matrices.
 const SIZE: usize = 64;
 /// Calls before the host waits: the device's queue never fills.
@@ -64,8 +38,7 @@ fn measure() -> Result<(), Failure> {
         Ok(driver) => (driver.device(0)?.context()?, Config::new(), "cuBLAS"),
         Err(_) => {
             let driver = Driver::from_sys(cuda_safe::sys::noop::driver())?;
-            // SAFETY: the functions are called with the arguments of the header, which they ignore or write as it says.
-            let library = unsafe { CublasLibrary::from_resolver(&of_nothing) }?;
+            let library = cuda_libs_tests::nothing::library()?;
             (
                 driver.device(0)?.context()?,
                 Config::new().library(library),

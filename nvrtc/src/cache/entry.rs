@@ -12,6 +12,7 @@ fn tag(kind: Kind) -> u32 {
         Kind::Image => 0,
         Kind::Library => 1,
         Kind::Record => 2,
+        Kind::Bytes => 3,
     }
 }
 

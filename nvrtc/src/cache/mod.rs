@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::codec::Hash;
+use crate::codec::{self, Hash};
 use folder::Folder;
 pub(crate) use lock::Lock;
 
@@ -183,6 +183,22 @@ impl Cache {
         }
     }
 
+    /// Returns the bytes that [`keep`](Self::keep) has kept under this key. `None` if there are none, or if their file was
+    /// cut or altered.
+    #[must_use]
+    pub fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.read(Kind::Bytes, &codec::sha256(key)).ok().flatten()
+    }
+
+    /// Keeps bytes of a program under a key, beside the images: for results that take long to find, such as the choice of
+    /// an algorithm. Everything that the bytes depend on belongs into the key. They count towards the bound of the cache.
+    ///
+    /// # Errors
+    /// The reason why they were not kept. Only time is lost then.
+    pub fn keep(&self, key: &[u8], bytes: &[u8]) -> Result<(), Uncached> {
+        self.write(Kind::Bytes, &codec::sha256(key), bytes)
+    }
+
     fn usable(&self) -> Result<&Folder, Uncached> {
         self.inner.folder.as_ref().ok_or(Uncached::Off)
     }
@@ -226,6 +242,8 @@ pub(crate) enum Kind {
     Library,
     /// The compiler of a program's image.
     Record,
+    /// Bytes of a program.
+    Bytes,
 }
 
 impl Kind {
@@ -234,6 +252,7 @@ impl Kind {
             Self::Image => name::image(key),
             Self::Library => name::library(key),
             Self::Record => name::record(key),
+            Self::Bytes => name::bytes(key),
         }
     }
 }
@@ -246,4 +265,30 @@ fn user_folder() -> Option<PathBuf> {
         return absolute("LOCALAPPDATA");
     }
     absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_under_their_key() -> Result<(), Box<dyn std::error::Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("cache");
+        let cache = Cache::at(&path);
+        assert_eq!(cache.find(b"key"), None);
+        for bytes in [&b"first"[..], b"", b"second"] {
+            cache.keep(b"key", bytes)?;
+            assert_eq!(Cache::at(&path).find(b"key").as_deref(), Some(bytes));
+        }
+        assert_eq!(cache.find(b"other"), None);
+        // An image under the same hash is something else.
+        assert_eq!(cache.read(Kind::Image, &codec::sha256(b"key"))?, None);
+        let [file] =
+            std::fs::read_dir(&path)?.collect::<Vec<_>>().try_into().map_err(|_| "files")?;
+        std::fs::write(file?.path(), b"cut")?;
+        assert_eq!(cache.find(b"key"), None);
+        assert_eq!(Cache::off().keep(b"key", b"x"), Err(Uncached::Off));
+        Ok(())
+    }
 }

@@ -8,7 +8,7 @@ const DIGITS: usize = 64;
 /// The kinds of files that a cache evicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// `<key>.image` and `<key>.record`
+    /// `<key>.image`, `<key>.record` and `<key>.bytes`
     Image,
     /// `<key>.lock`
     Lock,
@@ -30,6 +30,11 @@ pub(super) fn record(key: &Hash) -> String {
     format!("{}.record", hex(key))
 }
 
+/// Returns the file of a program's bytes.
+pub(super) fn bytes(key: &Hash) -> String {
+    format!("{}.bytes", hex(key))
+}
+
 pub(super) fn lock(key: &Hash) -> String {
     format!("{}.lock", hex(key))
 }
@@ -45,7 +50,7 @@ pub(super) fn made(name: &str) -> Option<Made> {
         return None;
     }
     match rest {
-        ".image" | ".record" => Some(Made::Image),
+        ".image" | ".record" | ".bytes" => Some(Made::Image),
         ".lock" => Some(Made::Lock),
         _ => {
             let (process, number) =
@@ -70,8 +75,9 @@ mod tests {
         assert_eq!(made(&temporary(&key, 1, 0)), Some(Made::Temporary));
         assert_eq!(made(&temporary(&key, u32::MAX, u64::MAX)), Some(Made::Temporary));
         assert_eq!(made(&record(&key)), Some(Made::Image));
+        assert_eq!(made(&bytes(&key)), Some(Made::Image));
         assert_eq!(made(&library(&key)), None);
-        for name in [image(&key), record(&key), lock(&key), temporary(&key, 1, 2)] {
+        for name in [image(&key), record(&key), bytes(&key), lock(&key), temporary(&key, 1, 2)] {
             for at in 0..name.len() {
                 // Shorter by one, longer by one, and changed in one place.
                 assert_eq!(made(&name[..at]), None, "{}", &name[..at]);

@@ -1,11 +1,18 @@
 //! Products of matrices.
 
-use cuda_libs::blas::{Compute, DeviceScalar, Multiply, marker};
-use cuda_libs::{Complex, Element, Mat, MatMut, Order, bf16, f16};
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cuda_libs::blas::{Compute, DeviceScalar, Group, Multiply, marker};
+use cuda_libs::{Blas, Complex, CublasLibrary, Element, Mat, MatMut, Order, bf16, f16};
 use cuda_safe::{DeviceBuffer, Stream};
+use cuda_sys::cublas::{
+    cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t,
+    cudaDataType,
+};
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure};
 
-use super::lab::{Matrix, Number, ORDERS, Wide, blas, order};
+use super::lab::{Matrix, Number, ORDERS, Wide, blas, config, is_emulated, order};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -22,6 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(in_tf32 = in_precision::<marker::Tf32, f32>),
         device(in_bf16 = in_precision::<marker::FastBf16, f32>),
         device(in_16_bits = in_precision::<marker::F16, f16>),
+        device(precisions_reach_the_library),
         device(large),
         device(nothing_is_read_of_c_for_a_beta_of_zero),
         device(empty_dimensions),
@@ -29,6 +37,9 @@ pub(super) fn cases() -> Vec<Case> {
         device(parts_of_matrices),
         device(one_operand_for_a_batch),
         device(lists_of_matrices),
+        device(groups_of_f32 = groups::<f32>),
+        device(groups_of_f64 = groups::<f64>),
+        device(groups_of_bf16 = groups::<bf16>),
     ]
 }
 
@@ -288,4 +299,177 @@ fn lists_of_matrices(device: &TestDevice) -> TestResult {
         }
     }
     Ok(blas.gemm_batched::<f32, f32, f32>(&stream, 1.0, &[], &[], 0.0, &mut [])?)
+}
+
+/// Groups with shapes, orders and factors of their own; one is empty.
+fn groups<T: Number + Multiply<T>>(device: &TestDevice) -> TestResult
+where
+    T::Scale: Number,
+{
+    let (stream, blas) = (device.stream()?, blas(device)?);
+    let mut rng = device.rng(4211);
+    let shapes = [(3, 5, 7, 2), (31, 1, 33, 1), (4, 4, 4, 0), (0, 3, 2, 2), (16, 32, 8, 3)];
+    let mut all = Vec::new();
+    for (m, n, k, count) in shapes {
+        let (oa, ob, oc) = (order(&mut rng), order(&mut rng), order(&mut rng));
+        for _ in 0..count {
+            // The matrices of a group have one leading dimension.
+            let mut seed = device.rng(m as u64);
+            let mut make = |shape, order| {
+                let Matrix { layout, host, .. } =
+                    Matrix::<T>::new(&stream, &mut seed, shape, order, 1)?;
+                let host = super::lab::numbers::<T>(&mut rng, host.len());
+                let device = DeviceBuffer::from_slice(&stream, &host)?;
+                Ok::<_, test_harness::Failure>(Matrix { layout, host, device })
+            };
+            let (a, b, c) = (make((m, k), oa)?, make((k, n), ob)?, make((m, n), oc)?);
+            all.push((a, b, c));
+        }
+    }
+    let (alpha, beta) = (|at: usize| 1.0 + at as f64, |at: usize| at as f64 * 0.5 - 1.0);
+    {
+        let (mut groups, mut rest) = (Vec::new(), &mut all[..]);
+        for (at, (.., count)) in shapes.into_iter().enumerate() {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(count);
+            rest = others;
+            let factor = |value: f64| T::Scale::of(Wide::from(value));
+            let (alpha, beta) = (factor(alpha(at)), factor(beta(at)));
+            let mut group = Group { alpha, a: Vec::new(), b: Vec::new(), beta, c: Vec::new() };
+            for (a, b, c) in own {
+                group.a.push(a.mat()?);
+                group.b.push(b.mat()?);
+                group.c.push(c.mat_mut()?);
+            }
+            groups.push(group);
+        }
+        blas.gemm_grouped(&stream, &mut groups)?;
+    }
+    let mut rest = &all[..];
+    for (at, (m, n, k, count)) in shapes.into_iter().enumerate() {
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        for (a, b, c) in own {
+            c.check(&stream, 5.0 * tolerance::<T, T>(k), (m, n, 1), |_, i, j| {
+                let sum = product(k, |l| a.get(0, i, l), |l| b.get(0, l, j));
+                Some(sum * alpha(at) + c.get(0, i, j) * beta(at))
+            })?;
+        }
+    }
+    Ok(blas.gemm_grouped::<T>(&stream, &mut [])?)
+}
+
+/// The precision of the last call.
+static SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// Notes the precision, and does nothing.
+#[allow(clippy::too_many_arguments, reason = "the arguments of cuBLAS")]
+extern "C" fn note_precision(
+    _: cublasHandle_t,
+    _: cublasOperation_t,
+    _: cublasOperation_t,
+    _: i32,
+    _: i32,
+    _: i32,
+    _: *const c_void,
+    _: *const c_void,
+    _: cudaDataType,
+    _: i32,
+    _: *const c_void,
+    _: cudaDataType,
+    _: i32,
+    _: *const c_void,
+    _: *mut c_void,
+    _: cudaDataType,
+    _: i32,
+    compute: cublasComputeType_t,
+    _: cublasGemmAlgo_t,
+) -> cublasStatus_t {
+    SEEN.store(compute.0, Ordering::Relaxed);
+    cublasStatus_t::CUBLAS_STATUS_SUCCESS
+}
+
+/// The stand-in computes all in `f32`, so there the argument is compared; on a GPU, bits differ.
+fn precisions_reach_the_library(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let mut rng = device.rng(4212);
+    let (m, k) = (64, 512);
+    let values = super::lab::numbers::<f32>(&mut rng, m * k);
+    let short: Vec<f16> = values.iter().map(|value| f16::from_f32(*value)).collect();
+    let (x, short) =
+        (DeviceBuffer::from_slice(&stream, &values)?, DeviceBuffer::from_slice(&stream, &short)?);
+    let (x, short) = (Mat::new(&x, m, k)?, Mat::new(&short, m, k)?);
+    let mut y = DeviceBuffer::<f32>::zeroed(&stream, m * m)?;
+    let mut z = DeviceBuffer::<f16>::zeroed(&stream, m * m)?;
+    if is_emulated(device) {
+        let resolve = |name: &CStr| match name == c"cublasGemmEx" {
+            true => note_precision as *const c_void,
+            false => blas_emu::resolve(name),
+        };
+        // SAFETY: the stand-in has the functions of `cublas_api.h`, and calls the contexts' driver.
+        let library = unsafe { CublasLibrary::from_resolver(&resolve) }?;
+        let blas = Blas::with(device.context(), &config(device).library(library))?;
+        let mut seen = Vec::new();
+        let mut note = |called: cuda_libs::Result<()>| -> TestResult {
+            called?;
+            seen.push(SEEN.load(Ordering::Relaxed));
+            Ok(())
+        };
+        let t = x.transposed();
+        note(blas.gemm(&stream, 1.0, x, t, 0.0, MatMut::new(&mut y, m, m)?))?;
+        note(blas.gemm_in::<marker::Tf32, _, _, _>(
+            &stream,
+            1.0,
+            x,
+            t,
+            0.0,
+            MatMut::new(&mut y, m, m)?,
+        ))?;
+        note(blas.gemm_in::<marker::FastBf16, _, _, _>(
+            &stream,
+            1.0,
+            x,
+            t,
+            0.0,
+            MatMut::new(&mut y, m, m)?,
+        ))?;
+        note(blas.gemm_in::<marker::FastF16, _, _, _>(
+            &stream,
+            1.0,
+            x,
+            t,
+            0.0,
+            MatMut::new(&mut y, m, m)?,
+        ))?;
+        let (one, zero, t) = (f16::ONE, f16::ZERO, short.transposed());
+        note(blas.gemm_in::<marker::F16, _, _, _>(
+            &stream,
+            one,
+            short,
+            t,
+            zero,
+            MatMut::new(&mut z, m, m)?,
+        ))?;
+        use cublasComputeType_t as C;
+        let wanted = [
+            C::CUBLAS_COMPUTE_32F,
+            C::CUBLAS_COMPUTE_32F_FAST_TF32,
+            C::CUBLAS_COMPUTE_32F_FAST_16BF,
+            C::CUBLAS_COMPUTE_32F_FAST_16F,
+            C::CUBLAS_COMPUTE_16F,
+        ];
+        ensure!(seen == wanted.map(|compute| compute.0), "{seen:?}");
+        return Ok(());
+    }
+    let blas = blas(device)?;
+    blas.gemm(&stream, 1.0, x, x.transposed(), 0.0, MatMut::new(&mut y, m, m)?)?;
+    let plain = y.to_vec(&stream)?;
+    let c = MatMut::new(&mut y, m, m)?;
+    blas.gemm_in::<marker::Tf32, _, _, _>(&stream, 1.0, x, x.transposed(), 0.0, c)?;
+    ensure!(y.to_vec(&stream)? != plain, "TF32 has the bits of f32");
+    blas.gemm(&stream, 1.0, short, short.transposed(), 0.0, MatMut::new(&mut z, m, m)?)?;
+    let plain = z.to_vec(&stream)?;
+    let (one, zero, c) = (f16::ONE, f16::ZERO, MatMut::new(&mut z, m, m)?);
+    blas.gemm_in::<marker::F16, _, _, _>(&stream, one, short, short.transposed(), zero, c)?;
+    ensure!(z.to_vec(&stream)? != plain, "16-bit sums have the bits of f32");
+    Ok(())
 }

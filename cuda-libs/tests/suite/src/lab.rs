@@ -1,19 +1,56 @@
 //! The library under test, numbers, and matrices on host and device.
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_libs::{
     Blas, Complex, Config, Element, Layout, Library, Mat, MatMut, Order, Table, bf16, f16,
 };
 use cuda_safe::{DeviceBuffer, Stream};
-use test_harness::{Failure, Rng, TestDevice, TestResult, ensure};
+use test_harness::{Failure, Rng, TestDevice, TestResult, ensure, note_failure};
 
 /// The device's cuBLAS. `TEST_BLAS=emu` takes the stand-in on a GPU, too.
 pub(crate) fn blas(device: &TestDevice) -> Result<Blas, Failure> {
-    let made = device
-        .shared(|context| Blas::with(context, &config(device)).map_err(|error| error.to_string()));
-    made.map_err(Failure::new)
+    let config = config(device);
+    let shared = device.shared(|context| {
+        let made = Blas::with(context, &config).map_err(|error| error.to_string());
+        Shared(Arc::new(Closed(made)))
+    });
+    shared.0.0.clone().map_err(Failure::new)
+}
+
+/// What the tests of a device share. The last clone is closed.
+#[derive(Clone)]
+struct Shared(Arc<Closed>);
+
+struct Closed(Result<Blas, String>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        if let Ok(blas) = std::mem::replace(&mut self.0, Err(String::new())) {
+            note_failure(blas.close().map_err(Failure::from));
+        }
+    }
+}
+
+/// Unloads the kernels of the stand-in with the device.
+#[derive(Clone)]
+struct Kernels(#[allow(dead_code, reason = "the last clone unloads them")] Arc<Unloaded>);
+
+struct Unloaded;
+
+impl Drop for Unloaded {
+    fn drop(&mut self) {
+        note_failure(blas_emu::unload().map_err(Failure::new));
+    }
+}
+
+/// Returns whether the libraries are the stand-ins.
+pub(crate) fn is_emulated(device: &TestDevice) -> bool {
+    !device.runs_machine_code() || std::env::var_os("TEST_BLAS").is_some_and(|value| value == "emu")
 }
 
 pub(crate) fn config(device: &TestDevice) -> Config {
@@ -27,14 +64,22 @@ pub(crate) fn config(device: &TestDevice) -> Config {
 
 /// The device's cuBLAS, cuFFT or cuRAND, or the stand-in.
 pub(crate) fn library<T: Table>(device: &TestDevice) -> cuda_libs::Result<Library<T>> {
-    let emulated = !device.runs_machine_code()
-        || std::env::var_os("TEST_BLAS").is_some_and(|value| value == "emu");
-    if !emulated {
+    static LIBRARIES: Mutex<Option<HashMap<TypeId, Box<dyn Any + Send>>>> = Mutex::new(None);
+    if !is_emulated(device) {
         return Library::load();
     }
     blas_emu::use_driver(device.context().driver().as_sys());
+    device.shared(|_| Kernels(Arc::new(Unloaded)));
+    let mut libraries = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let libraries = libraries.get_or_insert_default();
+    let known = libraries.get(&TypeId::of::<T>()).and_then(|one| one.downcast_ref::<Library<T>>());
+    if let Some(library) = known {
+        return Ok(*library);
+    }
     // SAFETY: the stand-in has the functions of NVIDIA's headers, and calls the contexts' driver.
-    unsafe { Library::from_resolver(&blas_emu::resolve) }
+    let library = unsafe { Library::from_resolver(&blas_emu::resolve) }?;
+    libraries.insert(TypeId::of::<T>(), Box::new(library));
+    Ok(library)
 }
 
 /// Returns the stand-in, also on a GPU, with another function of this name; null for none.

@@ -9,15 +9,39 @@ mod fft_order;
 mod gemm;
 mod gradients;
 mod lab;
+mod lt;
+pub mod nothing;
 mod order;
 mod rand;
 mod refusals;
+mod steady;
 mod triangles;
 mod vectors;
 
-/// Why a failing driver is not tried.
-const ONE_DRIVER: &str =
-    "`blas-emu` has one driver for the process, which is not the one that fails";
+use test_harness::schedules::Schedules;
+use test_harness::{Absorbed, Codes};
+
+const UNNAMED: Absorbed = Absorbed {
+    calls: &["cuCtxGetId"],
+    codes: Codes::All,
+    tests: "libs::",
+    why: "the handles of a context without a name are not kept for the next `Blas`",
+};
+
+/// Why failing calls are not tried.
+const PARKED: &str = "dropped plans and generators keep device memory until the context ends";
+
+/// Calls whose failure no error reports.
+const ABSORBED: [Absorbed; 3] = [
+    UNNAMED,
+    Absorbed { tests: "several::libs::", ..UNNAMED },
+    Absorbed {
+        calls: &["cuThreadExchangeStreamCaptureMode"],
+        codes: Codes::All,
+        tests: "libs::",
+        why: "the stand-in calls it again",
+    },
+];
 
 /// Returns the device tests of the crate.
 #[must_use]
@@ -30,15 +54,27 @@ pub fn suite() -> test_harness::Suite {
         fft_order::cases(),
         gemm::cases(),
         gradients::cases(),
+        lt::cases(),
         order::cases(),
         rand::cases(),
         refusals::cases(),
+        steady::cases(),
         triangles::cases(),
         vectors::cases(),
     ]
     .concat();
     test_harness::Suite {
-        not_swept: vec![("libs::", ONE_DRIVER), ("several::libs::", ONE_DRIVER)],
+        failed_calls: vec![blas_emu::take_failed_calls],
+        absorbed: ABSORBED.to_vec(),
+        not_swept: [
+            "libs::fft",
+            "libs::rand",
+            "several::libs::transforms",
+            "several::libs::generators",
+        ]
+        .map(|name| (name, PARKED))
+        .to_vec(),
+        schedules: vec![Schedules::of(&order::cases())],
         ..test_harness::Suite::new("-p cuda-libs --test suite", cases)
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments that make no sense are errors that name them. Nothing is enqueued, and the context is usable after.
 
-use cuda_libs::blas::{DeviceScalar, Diagonal, Side, Triangle};
+use cuda_libs::blas::{DeviceScalar, Diagonal, Group, Side, Triangle};
 use cuda_libs::{Blas, Complex, CublasLibrary, Layout, Mat, MatMut, Order, Vector, VectorMut};
 use cuda_safe::DeviceBuffer;
 use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
@@ -219,7 +219,7 @@ fn missing_functions(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     blas_emu::use_driver(device.context().driver().as_sys());
     let resolve = |name: &std::ffi::CStr| match name.to_str() {
-        Ok("cublasGemmEx" | "cublasSdot_v2") => std::ptr::null(),
+        Ok("cublasGemmEx" | "cublasGemmGroupedBatchedEx" | "cublasSdot_v2") => std::ptr::null(),
         _ => blas_emu::resolve(name),
     };
     // SAFETY: the stand-in has the functions of `cublas_api.h`, and calls the contexts' driver.
@@ -234,6 +234,12 @@ fn missing_functions(device: &TestDevice) -> TestResult {
         blas.gemm(&stream, 1.0, matrix, matrix, 0.0, MatMut::new(&mut to, 2, 2)?),
         &format!("gemm: this {name} has no cublasGemmEx, which came with an earlier cuBLAS"),
     )?;
+    let (a, b, c) = (vec![matrix], vec![matrix], vec![MatMut::new(&mut to, 2, 2)?]);
+    let group = Group { alpha: 1.0, a, b, beta: 0.0, c };
+    let wanted = format!(
+        "gemm_grouped: this {name} has no cublasGemmGroupedBatchedEx, which came with cuBLAS 12.5"
+    );
+    refused(blas.gemm_grouped::<f32>(&stream, &mut [group]), &wanted)?;
     ensure_eq!(to.to_vec(&stream)?, [7.0; 4]);
     blas.axpy(&stream, 1.0, &x, &mut to)?;
     ensure_eq!(to.to_vec(&stream)?, [8.0; 4]);
