@@ -4,7 +4,10 @@ use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
+use cuda_libs::lt::CublasLtLibrary;
+use cuda_libs::{Blas, Config, CublasLibrary, Lt};
 use cuda_nccl::Nccl;
 use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Stream, kernels};
 use test_harness::{Failure, Outcome, TestResult, ensure, ensure_eq, limited_to, spawn_self};
@@ -77,6 +80,25 @@ impl Lab {
     /// Returns a stand-in for NCCL, and notes what is wrong about its calls. Each call makes another library.
     pub(crate) fn nccl(&self) -> Result<&'static Nccl, Failure> {
         witness::library()
+    }
+
+    /// Returns a new `Blas` of the first device on the stand-in of cuBLAS, with two small workspaces.
+    pub(crate) fn blas(&self) -> Result<Blas, Failure> {
+        static LIBRARY: OnceLock<Result<CublasLibrary, String>> = OnceLock::new();
+        blas_emu::use_driver(self.driver.as_sys());
+        // SAFETY: the stand-in has the functions of `cublas_api.h`, and calls the driver of the lab.
+        let load = || unsafe { CublasLibrary::from_resolver(&blas_emu::resolve) };
+        let library = LIBRARY.get_or_init(|| load().map_err(|error| error.to_string()));
+        let library = library.clone().map_err(Failure::new)?;
+        let config = Config::new().library(library).workspace_bytes(1 << 16).workspaces(2);
+        Ok(Blas::with(&self.context()?, &config)?)
+    }
+
+    /// Returns a new `Lt` of the first device on the stand-in of cuBLASLt.
+    pub(crate) fn lt(&self) -> Result<Lt, Failure> {
+        // SAFETY: the stand-in has the functions of `cublasLt.h`, and calls the driver of the lab.
+        let library = unsafe { CublasLtLibrary::from_resolver(&blas_emu::resolve) };
+        Ok(Lt::with(&self.blas()?, library)?)
     }
 
     /// Lets kernels of aborted ranks run on for a time, and write to the memory of their peers.

@@ -20,7 +20,7 @@ use crate::declared::attacks;
 use crate::sources::files;
 
 /// The crates whose functions are attacked.
-const CRATES: [&str; 5] = ["cuda-safe", "cuda-nccl", "tape", "geom-kernels", "nvrtc"];
+const CRATES: [&str; 6] = ["cuda-safe", "cuda-libs", "cuda-nccl", "tape", "geom-kernels", "nvrtc"];
 
 /// Types that keep or borrow something, but give no access to the device and release nothing.
 const NOT_HANDLES: &[(&str, &str)] = &[
@@ -104,6 +104,8 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("Op::kernel", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
     ("GeometryKernels::unprepared", "only with the feature `internals`: for the crate's own tests"),
+    ("Pointed::memory", "of a trait in a private module"),
+    ("upload", "as `DeviceBuffer::from_slice`, with the layout of an array"),
     ("Source::allocations", "of a trait in a private module"),
     ("Source::parts", "of a trait in a private module"),
 ];

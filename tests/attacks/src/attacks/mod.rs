@@ -8,6 +8,8 @@ mod graphs;
 mod host_functions;
 mod kernels;
 mod lent;
+#[cfg(unix)]
+mod libraries;
 mod memory;
 mod order;
 mod pinned;
@@ -62,6 +64,8 @@ pub(crate) const ALL: &[&[Attack]] = &[
     kernels::ported::ATTACKS,
     kernels::traits::ATTACKS,
     lent::ATTACKS,
+    #[cfg(unix)]
+    libraries::ATTACKS,
     memory::ATTACKS,
     order::ATTACKS,
     pinned::ATTACKS,
