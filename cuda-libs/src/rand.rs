@@ -13,6 +13,11 @@ use crate::load::CurandLibrary;
 use crate::park::Park;
 use crate::uses::{Uses, WithWorkspace, is_own};
 
+/// Why a call is refused on a stream that records. On an H200, cuRAND 10.4 writes other numbers at the second launch of a
+/// graph, with each algorithm.
+const RECORDS: &str = "records, but only the first launch of the graph would write these numbers: generate them before, or \
+                       in a kernel by `cuda_safe::kernel::random`";
+
 /// How many generators of dropped [`Generator`]s wait to be destroyed, in each context.
 const PARKED: usize = 16;
 
@@ -39,7 +44,7 @@ pub struct Sequence {
 pub enum Algorithm {
     /// Philox-4x32-10, which computes each number from its position.
     Philox,
-    /// XORWOW, whose states lie on the device. Calls can't be recorded.
+    /// XORWOW, whose states lie on the device.
     Xorwow,
 }
 
@@ -104,13 +109,11 @@ impl Sequence {
 /// multiple of 4. Poisson numbers are excepted.
 ///
 /// Each call is ordered like a launch: after the generator's earlier calls and earlier uses of the memory on other
-/// streams, and before later ones. On a stream that records it becomes part of the graph, which writes the same numbers
-/// at each launch and in each iteration of a loop. The recording advances the generator once, even if the capture fails
-/// later. Calls of XORWOW can't be recorded, nor can any call while a framework captures the stream that it has lent.
+/// streams, and before later ones. It can't be recorded: cuRAND keeps states on the device, so only the first launch of a graph
+/// would write these numbers. In a graph, use a kernel with `cuda_safe::kernel::random`.
 ///
 /// Dropping it never waits: cuRAND may wait for the device when it destroys a generator, so [`new`](Self::new) destroys
-/// those of dropped ones, when there are more than 16 in a context and after its work. Those that a graph has recorded
-/// stay until the context ends.
+/// those of dropped ones, when there are more than 16 in a context and after its work.
 ///
 /// ```no_run
 /// use cuda_libs::{Generator, Sequence};
@@ -131,10 +134,8 @@ pub struct Generator {
     sequence: Sequence,
     raw: Raw,
     stream: Option<u64>,
-    /// Each call writes it, so that calls on several streams run in order, and graphs keep it.
+    /// Each call writes it, so that calls on several streams run in order.
     order: DeviceBuffer<MaybeUninit<u8>>,
-    /// Whether a graph may use memory of the generator.
-    is_recorded: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -254,9 +255,7 @@ impl Generator {
         })?;
         check(library, &context, NEW, created)?;
         // It is parked if the rest fails.
-        let (raw, stream_id, is_recorded) = (Raw(raw), None, false);
-        let mut this =
-            Self { library, context, sequence, raw, stream: stream_id, order, is_recorded };
+        let mut this = Self { library, context, sequence, raw: Raw(raw), stream: None, order };
         let ordering = match sequence.ordering {
             Ordering::Default => curandOrdering_t::CURAND_ORDERING_PSEUDO_DEFAULT,
             Ordering::Best => curandOrdering_t::CURAND_ORDERING_PSEUDO_BEST,
@@ -275,15 +274,15 @@ impl Generator {
                 if status == done {
                     status = rand.curandSetGeneratorOrdering(raw, ordering)?;
                 }
-                // Otherwise the first call would do it, which may be recorded.
+                // Otherwise the first call would do it.
                 if status == done { rand.curandGenerateSeeds(raw) } else { Ok(status) }
             })
         }?;
         Ok(this)
     }
 
-    /// Waits for all work of the context, and destroys the generator and those of dropped ones in the context, except
-    /// those that a graph has recorded. Needed only before [`Context::close`], to free their memory.
+    /// Waits for all work of the context, and destroys the generator and those of dropped ones in the context. Needed only
+    /// before [`Context::close`], to free their memory.
     ///
     /// # Errors
     /// The error of [`Context::outside_captures`] if the context records, that of earlier work, or that of cuRAND.
@@ -380,8 +379,7 @@ impl Generator {
         })
     }
 
-    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000. It
-    /// can't be recorded.
+    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000.
     ///
     /// # Errors
     /// As [`bits`](Self::bits), for another mean, and that of [`Context::outside_captures`] if the context records.
@@ -398,13 +396,6 @@ impl Generator {
                 CALL,
                 "mean",
                 format!("is {mean}, which is not above 0 and at most 400000"),
-            ));
-        }
-        if stream.is_recording() {
-            return Err(Error::invalid(
-                CALL,
-                "stream",
-                "records, and cuRAND may allocate memory for this distribution",
             ));
         }
         let context = self.context.clone();
@@ -441,10 +432,6 @@ impl Generator {
                 "lies at an address that is no multiple of two elements' size",
             ));
         }
-        if stream.is_recording() && self.sequence.algorithm == Algorithm::Xorwow {
-            let message = "records, but XORWOW changes states on the device, so a graph would not repeat it: use Philox";
-            return Err(Error::invalid(call, "stream", message));
-        }
         let mut uses = Uses::new();
         uses.add("out", out.allocation(), out.byte_range(), Access::Write, true);
         if n == 0 {
@@ -470,8 +457,10 @@ impl Generator {
         cuda_safe::check_caller()?;
         is_own(call, stream, &self.context, "Generator")?;
         uses.check(call, &self.context, "Generator")?;
+        if stream.is_recording() {
+            return Err(Error::invalid(call, "stream", RECORDS));
+        }
         let (functions, raw, id) = (self.library.as_sys(), self.raw.0, stream.id());
-        self.is_recorded |= stream.is_recording();
         let is_bound = self.stream == Some(id);
         self.stream = None;
         let uses = WithWorkspace { uses: &uses, workspace: Some(&self.order) };
@@ -527,7 +516,7 @@ fn destroy_parked(library: CurandLibrary, context: &Context, most: usize) -> Res
 impl Drop for Generator {
     fn drop(&mut self) {
         if cuda_safe::check_caller().is_ok() {
-            GENERATORS.put(&self.context, self.library.as_sys(), self.raw, self.is_recorded);
+            GENERATORS.put(&self.context, self.library.as_sys(), self.raw, false);
         }
     }
 }
