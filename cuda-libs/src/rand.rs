@@ -220,6 +220,7 @@ impl Generator {
     /// algorithm, the offset or the ordering.
     #[doc(alias = "curandCreateGenerator")]
     pub fn new(stream: &Stream, sequence: Sequence) -> Result<Self> {
+        cuda_safe::check_caller()?;
         Self::with(stream, sequence, CurandLibrary::load()?)
     }
 

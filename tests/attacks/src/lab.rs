@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use cuda_libs::lt::CublasLtLibrary;
-use cuda_libs::{Blas, Config, CublasLibrary, Lt};
+use cuda_libs::{Blas, Config, CublasLibrary, CublasLtLibrary, CufftLibrary, CurandLibrary, Lt};
 use cuda_nccl::Nccl;
 use cuda_safe::{Context, DeviceBuffer, Driver, LaunchConfig, Stream, kernels};
 use test_harness::{Failure, Outcome, TestResult, ensure, ensure_eq, limited_to, spawn_self};
@@ -94,10 +93,19 @@ impl Lab {
         Ok(Blas::with(&self.context()?, &config)?)
     }
 
+    /// Returns the stand-ins of cuFFT and cuRAND.
+    pub(crate) fn transforms(&self) -> Result<(CufftLibrary, CurandLibrary), Failure> {
+        blas_emu::use_driver(self.driver.as_sys());
+        // SAFETY: the stand-ins have the functions of the headers, and call the driver of the lab.
+        let cufft = unsafe { CufftLibrary::from_resolver(&blas_emu::resolve) }?;
+        // SAFETY: as above.
+        Ok((cufft, unsafe { CurandLibrary::from_resolver(&blas_emu::resolve) }?))
+    }
+
     /// Returns a new `Lt` of the first device on the stand-in of cuBLASLt.
     pub(crate) fn lt(&self) -> Result<Lt, Failure> {
         // SAFETY: the stand-in has the functions of `cublasLt.h`, and calls the driver of the lab.
-        let library = unsafe { CublasLtLibrary::from_resolver(&blas_emu::resolve) };
+        let library = unsafe { CublasLtLibrary::from_resolver(&blas_emu::resolve) }?;
         Ok(Lt::with(&self.blas()?, library)?)
     }
 

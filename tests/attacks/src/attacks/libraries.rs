@@ -1,10 +1,13 @@
-//! Attacks on calls of cuBLAS and cuBLASLt: views, handles, workspaces, and what graphs keep.
+//! Attacks on calls of libraries: views, handles, workspaces, and what graphs keep.
 
 use std::thread;
 
 use cuda_libs::blas::{DeviceScalar, marker};
 use cuda_libs::lt::{Activation, Extras, Plan, Problem};
-use cuda_libs::{Blas, E4m3, Layout, Mat, MatMut, Order, Result, Vector, VectorMut};
+use cuda_libs::{
+    Blas, Complex, E4m3, Fft, Generator, Layout, Mat, MatMut, Order, Result, Sequence, Vector,
+    VectorMut, fft,
+};
 use cuda_safe::{DeviceBuffer, Stream};
 use test_harness::{Failure, TestResult, ensure, ensure_eq};
 
@@ -69,7 +72,7 @@ fn neighbours_of_views(lab: &Lab) -> TestResult {
     let mut y = VectorMut::with_step(guarded.slice_mut(5..)?, 40, 2)?;
     blas.axpy(&stream, 1.0f32, x, y.reborrow())?;
     let seen = guarded.to_vec(&stream)?;
-    let wanted = |at: usize| if at >= 5 && at < 85 && at % 2 == 1 { 8.0 } else { 7.0 };
+    let wanted = |at: usize| if (5..85).contains(&at) && at % 2 == 1 { 8.0 } else { 7.0 };
     ensure!(seen.iter().enumerate().all(|(at, seen)| *seen == wanted(at)), "{seen:?}");
     blas.scal(&stream, 2.0f32, VectorMut::new(guarded.slice_mut(..1)?))?;
     ensure_eq!(guarded.to_vec(&stream)?[..2], [14.0, 7.0]);
@@ -322,6 +325,44 @@ fn forked_children(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Drops a plan that a graph has recorded, and a generator whose work may run, and makes so many others that parked ones are
+/// destroyed.
+///
+/// - row: a plan or a generator outlives the work and the graphs that use it
+/// - targets: `Fft::new`, `Fft::with`, `Generator::new`, `Generator::with`
+fn graphs_outlive_plans(lab: &Lab) -> TestResult {
+    type Plan = Fft<Complex<f32>, Complex<f32>>;
+    let (stream, context, (cufft, curand)) = (lab.stream()?, lab.context()?, lab.transforms()?);
+    let config = fft::Config::new().library(cufft);
+    let plan = Plan::with(&context, N, &config)?;
+    let mut generator = Generator::with(&stream, Sequence::philox(1), curand)?;
+    lab.refused(plan.clone().close(), "is used by 1 other clones")?;
+    let mut state = DeviceBuffer::<f32>::zeroed(&stream, 2 * N)?;
+    generator.uniform(&stream, &mut state)?;
+    drop(generator);
+    let start = state.to_vec(&stream)?;
+    let mut graph = context.capture(state, move |stream, x| {
+        Ok(plan.forward_in_place(stream, x.as_slice_mut().cast_mut::<Complex<f32>>()?)?)
+    })?;
+    graph.launch(&stream)?;
+    for n in 1..40 {
+        drop(Plan::with(&context, n, &config)?);
+        drop(Generator::with(&stream, Sequence::philox(2), curand)?);
+    }
+    graph.launch(&stream)?;
+    // Element k of the transform's transform is N times element N - k.
+    for (k, got) in graph.state().to_vec(&stream)?.chunks(2).enumerate() {
+        let wanted = N as f32 * start[2 * ((N - k) % N)];
+        ensure!((got[0] - wanted).abs() < 1e-3 * N as f32, "{k}: {} is not {wanted}", got[0]);
+    }
+    let held = lab.in_fork(|| {
+        let generator = Generator::new(&stream, Sequence::philox(1));
+        Plan::new(&context, N).is_err() && generator.is_err()
+    })?;
+    ensure!(held, "the child was not refused, or hangs");
+    Ok(())
+}
+
 attacks![
     "libraries",
     right(neighbours_of_views),
@@ -332,4 +373,5 @@ attacks![
     refused(closed_too_early),
     refused(plans_of_other_problems),
     right(forked_children),
+    right(graphs_outlive_plans),
 ];
