@@ -69,7 +69,7 @@ kinds! {
 }
 
 impl<T: Kind> Descriptor<T> {
-    /// Takes what a function has created.
+    /// Creates a descriptor by a function of cuBLASLt.
     fn new(lt: &Lt, create: impl FnOnce(&CublasLt, *mut *mut T) -> Status) -> Result<Self> {
         let functions = lt.library.as_sys();
         let mut raw = std::ptr::null_mut();

@@ -16,7 +16,7 @@ pub struct Extras<'a, T> {
 }
 
 impl<'a, T: Copy + 'static> Extras<'a, T> {
-    /// Nothing.
+    /// Returns extras without memory.
     #[must_use]
     pub fn none() -> Self {
         Self { bias: None, save: None, saved: None, scales: [None; 3], amax: None }
@@ -28,7 +28,7 @@ impl<'a, T: Copy + 'static> Extras<'a, T> {
         Self { bias: Some(bias.into()), ..self }
     }
 
-    /// Gives the place of what the gradient needs: at least [`Plan::saved_bytes`](super::Plan::saved_bytes).
+    /// Gives the memory for what the gradient needs, at an address that is a multiple of 16: at least [`Plan::saved_bytes`](super::Plan::saved_bytes).
     #[must_use]
     pub fn save(self, place: impl Into<DeviceSliceMut<'a, u8>>) -> Self {
         Self { save: Some(place.into()), ..self }
@@ -40,7 +40,8 @@ impl<'a, T: Copy + 'static> Extras<'a, T> {
         Self { saved: Some(saved.into()), ..self }
     }
 
-    /// Gives the factors of the 8-bit operands, and of an 8-bit result. Each is the first element of its slice.
+    /// Gives the factors of the 8-bit operands, and of an 8-bit result. Each is the first element of its slice,
+    /// at an address that is a multiple of 16.
     #[must_use]
     pub fn scales(
         self,

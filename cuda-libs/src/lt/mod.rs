@@ -39,7 +39,7 @@ use crate::load::CublasLtLibrary;
 /// cuBLASLt for one context. Cloning it is cheap; clones may be used by several threads.
 ///
 /// It takes the workspaces of a [`Blas`], with their bound. The first one of a context creates a handle of cuBLASLt, which all
-/// share, and which is freed with the context.
+/// share. It is not destroyed: the driver frees its device memory with the context.
 #[derive(Debug, Clone)]
 pub struct Lt {
     pub(super) blas: Blas,

@@ -319,12 +319,21 @@ impl<M: Precision<A, B, D>, A: Element, B: Element, D: Element> Plan<M, A, B, D>
             ("save", saved),
         ];
         for (name, address) in all {
-            if address.is_some_and(|address| !address.is_multiple_of(problem.alignment as u64)) {
+            // Bytes to us, elements to cuBLASLt.
+            let least = if name == "save" { 16 } else { 1 };
+            let alignment = problem.alignment.max(least) as u64;
+            if address.is_some_and(|address| !address.is_multiple_of(alignment)) {
                 let message = format!(
-                    "lies at an address that is no multiple of {}, the plan's alignment",
-                    problem.alignment
+                    "lies at an address that is no multiple of {alignment}, its alignment in the plan"
                 );
                 return Err(Error::invalid(CALL, name, message));
+            }
+        }
+        // cuBLASLt 13.1 refuses the call for others.
+        for address in [scale_a, scale_b, scale_d, amax].into_iter().flatten() {
+            if !address.is_multiple_of(16) {
+                let message = "has one at an address that is no multiple of 16";
+                return Err(Error::invalid(CALL, "scales", message));
             }
         }
         let (scale_first, scale_second) =
@@ -438,6 +447,7 @@ impl Chosen {
                 }
             })?;
             if let (Ok(DONE), result) = checked
+                && result.state == DONE
                 && result.workspaceSize <= most
             {
                 (self.algorithm, self.workspace) = (algorithm, result.workspaceSize);
@@ -471,7 +481,7 @@ impl Chosen {
         };
         if none {
             let message = format!(
-                "is none that {} has an algorithm for on this device, within {most} bytes of workspace",
+                "has no algorithm of {} on this device within {most} bytes of workspace",
                 lt.library.name()
             );
             return Err(Error::invalid(CALL, "problem", message));
