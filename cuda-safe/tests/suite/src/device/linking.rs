@@ -196,7 +196,7 @@ fn symbols_that_do_not_fit(device: &TestDevice) -> TestResult {
          __device__ unsigned calls; __constant__ float table[4];",
     )?;
     let clash = empty.image("other.cu", &other).image("apply.cu", &apply);
-    refused_naming(&clash, "results of 8 bytes in other.cu")
+    refused_naming(&clash, "results of 8 bytes")
 }
 
 fn bad_inputs(device: &TestDevice) -> TestResult {
