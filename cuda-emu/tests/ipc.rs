@@ -4,15 +4,19 @@ mod common;
 
 use core::ffi::c_char;
 use core::ptr;
+use std::ffi::CString;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use cuda_sys::{
     CUdeviceptr, CUevent, CUevent_flags, CUipcEventHandle, CUipcMemHandle, CUmemAttach_flags,
     CUresult,
 };
 
-use common::{call, context, fails, ok, stream};
+use common::{allocate, call, context, fails, fill, function, module, ok, stream, words};
 
 const SIZES: [usize; 6] = [1, 31, 4096, 4097, 10_000, (3 << 20) + 5];
 const HANDLES: &str = "IPC_HANDLES";
@@ -55,6 +59,96 @@ fn handle(text: &str) -> [c_char; 64] {
     core::array::from_fn(|at| byte(at) as c_char)
 }
 
+/// Files with the name of a handle's file: one that may shrink, and one that is too short.
+fn forged(good: &CUipcMemHandle) -> [(File, [c_char; 64]); 2] {
+    let number = i32::from_ne_bytes(core::array::from_fn(|at| good.reserved[16 + at] as u8));
+    let link = std::fs::read_link(format!("/proc/self/fd/{number}")).expect("a link");
+    let name = link.to_str().and_then(|link| link.strip_prefix("/memfd:")).expect("a name");
+    let name = CString::new(name.trim_end_matches(" (deleted)")).expect("no NUL");
+    [(1 << 20, 0), (1, libc::F_SEAL_SHRINK)].map(|(bytes, seals)| {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: the name is a C string.
+        let number = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+        assert!(number >= 0);
+        // SAFETY: the descriptor is new, and nothing else has it.
+        let file = unsafe { File::from_raw_fd(number) };
+        file.set_len(bytes).expect("a length");
+        // SAFETY: the call changes a property of the file.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
+        let mut reserved = good.reserved;
+        for (at, byte) in number.to_ne_bytes().into_iter().enumerate() {
+            reserved[16 + at] = byte as c_char;
+        }
+        (file, reserved)
+    })
+}
+
+/// No bits of a handle from a byte on lead to memory that is not the named one's.
+fn refuses_other_bits(good: [c_char; 64], from: usize) {
+    for (at, bit) in (from..64).flat_map(|at| [2, 0x40].map(|bit| (at, bit))) {
+        let (mut address, mut bad) = (0, CUipcMemHandle { reserved: good });
+        bad.reserved[at] ^= bit;
+        let code = call!(cuIpcOpenMemHandle_v2(&raw mut address, bad, 1));
+        assert_eq!(code, CUresult::CUDA_ERROR_INVALID_HANDLE, "byte {at}, bit {bit:#x}");
+    }
+}
+
+/// Threads open and close the same memory while work is pending, for which closing waits.
+fn open_and_close_in_threads(bytes: usize, reserved: [c_char; 64]) {
+    let work = || {
+        let (mut context, mut address) = (ptr::null_mut(), 0);
+        ok!(cuDevicePrimaryCtxRetain(&raw mut context, 0));
+        ok!(cuCtxSetCurrent(context));
+        let (own, scratch) = (stream(1), allocate(1 << 20));
+        for _ in 0..50 {
+            ok!(cuIpcOpenMemHandle_v2(&raw mut address, CUipcMemHandle { reserved }, 1));
+            ok!(cuMemsetD8Async(scratch, 1, 1 << 20, own));
+            assert_eq!(read(address, bytes)[1..], pattern(bytes)[1..]);
+            ok!(cuMemsetD8Async(scratch, 2, 1 << 20, own));
+            ok!(cuIpcCloseMemHandle(address));
+        }
+        ok!(cuMemFree_v2(scratch));
+        ok!(cuDevicePrimaryCtxRelease_v2(0));
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// Kernels of other contexts and devices are done before memory moves to a file or is unmapped.
+fn waits_for_other_contexts(bytes: usize, reserved: [c_char; 64]) {
+    let (near, mut far) = (context(), ptr::null_mut());
+    ok!(cuDevicePrimaryCtxRetain(&raw mut far, 1));
+    let count = 1 << 20;
+    let address = allocate(4 * count);
+    ok!(cuCtxSetCurrent(far));
+    ok!(cuCtxEnablePeerAccess(near, 0));
+    let (own, done) = (stream(1), common::event());
+    assert_eq!(fill(function(module(), "fill"), own, address, count as u32, 7), common::SUCCESS);
+    ok!(cuEventRecord(done, own));
+    ok!(cuCtxSetCurrent(near));
+    let mut handle = CUipcMemHandle::default();
+    ok!(cuIpcGetMemHandle(&raw mut handle, address));
+    ok!(cuEventQuery(done));
+    assert!(words(address, count) == vec![7; count]);
+    ok!(cuMemFree_v2(address));
+
+    let (mut gone, mut opened) = (ptr::null_mut(), 0);
+    let (own, done, fills) = (stream(1), common::event(), function(module(), "fill"));
+    ok!(cuCtxCreate_v2(&raw mut gone, 0, 0));
+    ok!(cuIpcOpenMemHandle_v2(&raw mut opened, CUipcMemHandle { reserved }, 1));
+    ok!(cuCtxSetCurrent(near));
+    let half = (bytes / 2).next_multiple_of(4);
+    let count = (bytes - half) / 4;
+    let code = fill(fills, own, opened + half as u64, count as u32, 0xa5a5_a5a5);
+    assert_eq!(code, common::SUCCESS);
+    ok!(cuEventRecord(done, own));
+    ok!(cuCtxDestroy_v2(gone));
+    ok!(cuEventQuery(done));
+}
+
 #[test]
 fn another_process_reads_and_writes_the_memory() {
     context();
@@ -64,10 +158,13 @@ fn another_process_reads_and_writes_the_memory() {
     ok!(cuMemsetD8Async(all[3].0, 0x5a, 1, own));
     ok!(cuEventRecord(event, own));
     let texts = all.iter().map(|(_, handle)| text(&handle.reserved));
-    let texts: Vec<_> = texts.chain([text(&of_event.reserved)]).collect();
+    let forged = forged(&all[2].1);
+    let forged_texts = forged.iter().map(|(_, handle)| text(handle));
+    let texts: Vec<_> = texts.chain([text(&of_event.reserved)]).chain(forged_texts).collect();
     let mut other = Command::new(std::env::current_exe().expect("a path"))
         .args(["--exact", "the_other_process", "--nocapture", "--ignored"])
         .env(HANDLES, texts.join(" "))
+        .env("CUDA_EMU_DEVICES", "2")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -111,13 +208,21 @@ fn the_other_process() {
     ok!(cuEventRecord(event, own));
     ok!(cuEventQuery(event));
     ok!(cuEventDestroy_v2(event));
+    for reserved in texts {
+        let (mut address, handle) = (0, CUipcMemHandle { reserved });
+        fails!(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle_v2(&raw mut address, handle, 1));
+    }
+    let (bytes, reserved) = all[2];
+    open_and_close_in_threads(bytes, reserved);
     let mut opened = Vec::new();
     for (bytes, reserved) in all {
         let (mut address, mut again) = (0, 0);
+        refuses_other_bits(reserved, 16);
         ok!(cuIpcOpenMemHandle_v2(&raw mut address, CUipcMemHandle { reserved }, 1));
         ok!(cuIpcOpenMemHandle_v2(&raw mut again, CUipcMemHandle { reserved }, 1));
         assert_eq!(address, again);
         ok!(cuIpcCloseMemHandle(again));
+        refuses_other_bits(reserved, 16);
         let mut wanted = pattern(bytes);
         wanted[0] = if bytes == SIZES[3] { 0x5a } else { wanted[0] };
         assert!(read(address, bytes) == wanted, "{bytes} bytes");
@@ -129,6 +234,8 @@ fn the_other_process() {
         fails!(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&raw mut handle, address));
         opened.push((bytes, address, reserved));
     }
+    let (bytes, _, reserved) = opened[5];
+    waits_for_other_contexts(bytes, reserved);
     println!("written");
     std::io::stdin().lock().read_line(&mut String::new()).expect("a line");
     for (bytes, address, reserved) in opened {
@@ -152,14 +259,10 @@ fn handles_are_checked() {
     fails!(CUDA_ERROR_INVALID_VALUE, cuIpcOpenMemHandle_v2(&raw mut out, good, 2));
     fails!(CUDA_ERROR_INVALID_VALUE, cuIpcOpenMemHandle_v2(ptr::null_mut(), good, 1));
     fails!(CUDA_ERROR_INVALID_VALUE, cuIpcCloseMemHandle(address));
-    // No bits of a handle lead to memory that is not the named one's: here of another process, which has no such file.
-    for at in 0..64 {
-        let mut bad = good;
-        bad.reserved[8] ^= 1;
-        bad.reserved[at] ^= 0x40;
-        let code = call!(cuIpcOpenMemHandle_v2(&raw mut out, bad, 1));
-        assert_eq!(code, CUresult::CUDA_ERROR_INVALID_HANDLE, "byte {at}");
-    }
+    // Another process has no such file.
+    let mut bad = good;
+    bad.reserved[8] ^= 1;
+    refuses_other_bits(bad.reserved, 0);
     let mut handle = CUipcMemHandle::default();
     fails!(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle_v2(&raw mut out, handle, 1));
     fails!(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(ptr::null_mut(), address));

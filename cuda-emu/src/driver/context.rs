@@ -109,7 +109,9 @@ impl State {
             }
             !goes
         });
-        objects.opened.retain(|opened| opened.context != context);
+        // After a fault, kernels may still use it. Then it stays mapped, and no call can open it again.
+        let used = self.engine.is_running();
+        objects.opened.retain(|opened| opened.context != context || used);
         if let Ok(context) = objects.contexts.get_mut(context) {
             if let Some(heap) = context.heap.take() {
                 heap.clear(&process.space);
@@ -121,13 +123,16 @@ impl State {
 }
 
 impl Process {
-    /// Waits for a context's work, unless the device is lost, when there is none.
+    /// Waits for a context's work, unless the device is lost, when there is none. The memory that it has opened is
+    /// unmapped afterwards: then it waits for all work.
     pub(super) fn drain<'a>(&'a self, state: Locked<'a>, context: u64) -> Locked<'a> {
         let pending = state.engine.pending(Some(context));
-        match self.wait_for(state, &pending) {
-            Ok(state) => state,
-            Err(_) => self.lock(),
-        }
+        let waited = self.wait_for(state, &pending);
+        let waited = waited.and_then(|state| {
+            let opened = state.objects.opened.iter().any(|it| it.context == context);
+            if opened { self.wait_for_all(state) } else { Ok(state) }
+        });
+        waited.unwrap_or_else(|_| self.lock())
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use reserve::{PAGE, Reserve};
-pub(crate) use shared::Shared;
+pub(crate) use shared::{Label, Shared};
 use table::Table;
 use tangent::{Held, TangentStore};
 use written::Written;
@@ -301,12 +301,12 @@ impl Space {
         Some(region)
     }
 
-    /// Moves a region into a file for other processes, unless it is in one. Returns the file's number and the region's place
-    /// in it. What other processes write is not seen, so all of it counts as written.
+    /// Moves a region into a file for other processes, unless it is in one. Returns the file's number and
+    /// label. What other processes write is not seen, so all of it counts as written.
     ///
     /// # Errors
     /// If the region is gone, or the system gives no file.
-    pub(crate) fn share(&self, region: &Region) -> io::Result<(u64, u64)> {
+    pub(crate) fn share(&self, region: &Region) -> io::Result<(u64, Label)> {
         let mut reserve = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = reserve.share(region)?;
         drop(reserve);

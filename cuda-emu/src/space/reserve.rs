@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::{io, ptr};
 
-use super::shared::{share, unshare};
+use super::shared::{Label, share, unshare};
 use super::{GAP, POISON, POISON_LIMIT, Region};
 
 /// The unit in which memory is laid out: the system's page size, or a multiple.
@@ -44,8 +44,8 @@ pub(super) struct Reserve {
     holes: BTreeMap<u64, u64>,
     /// The slot of each region in use, by the region's start.
     slots: HashMap<u64, Slot>,
-    /// The files of the regions that lie in one, and their places there.
-    files: HashMap<u64, (File, u64)>,
+    /// The files of the regions that lie in one.
+    files: HashMap<u64, (File, Label)>,
     quarantine: VecDeque<Slot>,
     quarantined: u64,
     random: u64,
@@ -162,17 +162,17 @@ impl Reserve {
         result == 0
     }
 
-    /// Moves a region into a file, unless it is in one. Returns the file's number and the region's place in it.
-    pub(super) fn share(&mut self, region: &Region) -> io::Result<(u64, u64)> {
+    /// Moves a region into a file, unless it is in one. Returns the file's number and label.
+    pub(super) fn share(&mut self, region: &Region) -> io::Result<(u64, Label)> {
         // With larger pages, another region may be in the same one.
         if system_page() > PAGE || !self.slots.contains_key(&region.start) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let (file, offset) = match self.files.entry(region.start) {
+        let (file, label) = match self.files.entry(region.start) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(share(region, PAGE)?),
         };
-        Ok((u64::try_from(file.as_raw_fd()).unwrap_or(0), *offset))
+        Ok((u64::try_from(file.as_raw_fd()).unwrap_or(0), *label))
     }
 
     /// Fills a region that must not be used with poison, unless it is very large. Returns whether it did.

@@ -2,11 +2,16 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::{io, ptr};
 
 use super::Region;
+
+/// The words in a file's name: the process, the number of the region, the region's place in the file, its bytes, and 128
+/// random bits, because another process may have the same numbers.
+pub(crate) type Label = [u64; 6];
 
 /// A mapping of a file: memory that other processes can map, too.
 #[derive(Debug)]
@@ -19,9 +24,9 @@ pub(crate) struct Shared {
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Returns the name of the file of a process's region. No other file of the machine has it.
-    pub(crate) fn name(process: u64, region: u64) -> CString {
-        CString::new(format!("cuda-emu-{process}-{region}")).unwrap_or_default()
+    /// Returns the name of the file with this label. No other file of the machine has it.
+    pub(crate) fn name(label: Label) -> String {
+        format!("cuda-emu-{}", label.map(|word| format!("{word:x}")).join("-"))
     }
 
     /// Maps all of a file of another process.
@@ -64,20 +69,25 @@ fn pages(region: &Region, page: u64) -> (*mut libc::c_void, usize, u64) {
     (ptr::with_exposed_provenance_mut(start as usize), bytes as usize, region.start - start)
 }
 
-/// Moves the pages of a region of the reserve, which no other region touches, into a file. Returns it and the region's
-/// place in it.
-pub(super) fn share(region: &Region, page: u64) -> io::Result<(File, u64)> {
+/// Moves the pages of a region of the reserve, which no other region touches, into a file. Returns it and its label.
+pub(super) fn share(region: &Region, page: u64) -> io::Result<(File, Label)> {
     let (start, bytes, offset) = pages(region, page);
-    let name = Shared::name(std::process::id().into(), region.id);
-    let file = create(&name)?;
+    let mut random = [[0; 8]; 2];
+    File::open("/dev/urandom")?.read_exact(random.as_flattened_mut())?;
+    let [first, second] = random.map(u64::from_ne_bytes);
+    let maker = std::process::id().into();
+    let label = [maker, region.id, offset, region.bytes(), first, second];
+    let file = create(&CString::new(Shared::name(label))?)?;
     file.set_len(bytes as u64)?;
     // SAFETY: the pages are committed memory of the region and of the gaps around it, and nothing writes them now.
-    let contents = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), bytes) };
-    file.write_all_at(contents, 0)?;
+    let memory = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), bytes) };
+    file.write_all_at(memory, 0)?;
     // SAFETY: the call changes a property of the file. Without the seal, other processes do not map it.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     map(&file, start, bytes, libc::MAP_FIXED)?;
-    Ok((file, offset))
+    Ok((file, label))
 }
 
 /// Gives a region pages of its own again.

@@ -1,6 +1,6 @@
 //! Memory and events that other processes open.
 //!
-//! An allocation whose handle was asked for lies in a file without a name, which the other process maps by `/proc`. An event
+//! An allocation whose handle was asked for lies in a file that is in no folder, which the other process maps by `/proc`. An event
 //! is only a number: recording one that is for other processes waits for the work before it, so that it is never pending in a
 //! process that has opened it.
 
@@ -11,13 +11,14 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use cuda_sys::{CUdeviceptr, CUevent, CUevent_flags, CUipcEventHandle, CUipcMemHandle, CUresult};
 
-use super::{Allocation, wait_for_device};
+use super::Allocation;
 use crate::driver::call::{Answer, functions, process, put};
 use crate::driver::objects::{Event, handle, number};
-use crate::space::{Kind, Shared};
+use crate::driver::process::State;
+use crate::space::{Kind, Label, Shared};
 
-/// The words of a handle: what it is of, the process, and for memory its file, the number of its region, its place in the
-/// file and its bytes.
+/// The words of a handle: its kind, the process, and for memory the number of its file and the other words of the
+/// file's [`Label`].
 type Words = [u64; 8];
 const MEMORY: u64 = u64::from_ne_bytes(*b"emu\0memo");
 const EVENT: u64 = u64::from_ne_bytes(*b"emu\0even");
@@ -46,30 +47,33 @@ pub(in crate::driver) struct Opened {
     pub(in crate::driver) context: u64,
     /// How often it was opened and not closed.
     count: usize,
-    /// The process and the number of its region.
-    of: (u64, u64),
+    /// The handle.
+    words: Words,
     start: u64,
     /// Unmaps it when it is dropped.
     _shared: Shared,
 }
 
-/// Opens the file that a handle names, if it is still that of the region.
-fn file([_, maker, file, id, offset, bytes, ..]: Words) -> Answer<File> {
+/// Opens the file that a handle names, if it is still that of the region. All words are compared with its name.
+fn file([_, maker, file, id, offset, bytes, first, second]: Words) -> Answer<File> {
+    let label: Label = [maker, id, offset, bytes, first, second];
     let gone = |_| CUresult::CUDA_ERROR_INVALID_HANDLE;
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .custom_flags(libc::O_CLOEXEC)
+        // The number may be that of a terminal or of a device.
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK)
         .open(format!("/proc/{maker}/fd/{file}"))
         .map_err(gone)?;
     let named = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).map_err(gone)?;
-    let name = format!("/memfd:{} (deleted)", Shared::name(maker, id).to_string_lossy());
+    let name = format!("/memfd:{} (deleted)", Shared::name(label));
     // The seal keeps the maker from shrinking the file, after which an access would end this process.
     // SAFETY: the call reads a property of an open file.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     let long = file.metadata().map_err(gone)?.len();
     let inside = offset.checked_add(bytes).is_some_and(|end| end <= long);
-    let right = named.as_os_str() == name.as_str() && seals & libc::F_SEAL_SHRINK != 0;
+    let right =
+        named.as_os_str() == name.as_str() && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
     if right && inside { Ok(file) } else { Err(CUresult::CUDA_ERROR_INVALID_HANDLE) }
 }
 
@@ -82,10 +86,9 @@ fn open(handle: CUipcMemHandle, flags: c_uint) -> Answer<u64> {
     }
     state.forbidden_in_capture()?;
     let words = decode(handle.reserved, MEMORY)?;
-    let [_, maker, _, id, offset, bytes, ..] = words;
-    let known = state.objects.opened.iter_mut();
-    if let Some(known) = known.into_iter().find(|it| it.of == (maker, id) && it.context == context)
-    {
+    let [_, _, _, _, offset, bytes, ..] = words;
+    let mut known = state.objects.opened.iter_mut();
+    if let Some(known) = known.find(|it| it.words == words && it.context == context) {
         known.count += 1;
         return Ok(known.start);
     }
@@ -95,8 +98,7 @@ fn open(handle: CUipcMemHandle, flags: c_uint) -> Answer<u64> {
     process.space.adopt(start, bytes, Kind::Opened, device).map_err(|_| failed)?;
     let allocation = Allocation::new(context, Kind::Opened, bytes, 0);
     state.objects.allocations.insert(start, allocation);
-    let of = (maker, id);
-    state.objects.opened.push(Opened { context, count: 1, of, start, _shared: shared });
+    state.objects.opened.push(Opened { context, count: 1, words, start, _shared: shared });
     Ok(start)
 }
 
@@ -105,18 +107,21 @@ fn close(address: u64) -> Answer {
     let mut state = process.lock();
     let context = state.current()?;
     state.forbidden_in_capture()?;
-    let mut last = || {
-        let opened = state.objects.opened.iter_mut();
-        let known = opened.into_iter().find(|it| it.start == address && it.context == context);
-        let known = known.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        known.count -= 1;
-        Ok(known.count == 0)
+    let find = |state: &State| {
+        let mut opened = state.objects.opened.iter();
+        let at = opened.position(|it| it.start == address && it.context == context);
+        at.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     };
-    if last()? {
-        state = wait_for_device(process, state, context)?;
+    find(&state)?;
+    // The wait releases the lock: other threads may open it again, or close it.
+    state = process.wait_for_all(state)?;
+    let at = find(&state)?;
+    let count = &mut state.objects.opened[at].count;
+    *count = count.checked_sub(1).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    if *count == 0 {
         state.objects.allocations.remove(&address);
         process.space.free(address);
-        state.objects.opened.retain(|it| it.start != address || it.context != context);
+        state.objects.opened.swap_remove(at);
     }
     Ok(())
 }
@@ -125,17 +130,20 @@ functions! {
     Device fn cuIpcGetMemHandle(out: *mut CUipcMemHandle, address: CUdeviceptr) {
         let process = process()?;
         let mut state = process.lock();
-        let context = state.current()?;
-        let region = process.space.find(address).filter(|region| region.kind == Kind::Device);
-        let region = region.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        state.current()?;
+        let find = || {
+            let region = process.space.find(address).filter(|region| region.kind == Kind::Device);
+            region.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        };
+        find()?;
         state.forbidden_in_capture()?;
-        // Nothing may write the memory while it moves to the file.
-        let state = wait_for_device(process, state, context)?;
-        let (file, offset) =
-            process.space.share(&region).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        // Nothing may write the memory while it moves to the file, and kernels of every device may.
+        let state = process.wait_for_all(state)?;
+        let (file, label) =
+            process.space.share(&find()?).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         drop(state);
-        let maker = std::process::id().into();
-        let words = [MEMORY, maker, file, region.id, offset, region.bytes(), 0, 0];
+        let [maker, id, offset, bytes, first, second] = label;
+        let words = [MEMORY, maker, file, id, offset, bytes, first, second];
         put(out, CUipcMemHandle { reserved: encode(words) })
     }
     Device fn cuIpcOpenMemHandle(address: *mut CUdeviceptr, from: CUipcMemHandle, flags: c_uint) {

@@ -152,6 +152,11 @@ impl Engine {
         self.ops.contains_key(&number)
     }
 
+    /// Returns whether threads are doing work.
+    pub(in crate::driver) fn is_running(&self) -> bool {
+        self.running != 0
+    }
+
     /// Returns the work of a context, or of all, that is not done.
     pub(in crate::driver) fn pending(&self, context: Option<u64>) -> Vec<u64> {
         let of = |op: &Op| context.is_none_or(|context| op.context == context);
@@ -441,6 +446,23 @@ impl Process {
         self.flush();
         state.release_pools();
         Ok(state)
+    }
+
+    /// Waits for all work of all devices, until none is under way: then nothing uses memory before the lock is released.
+    ///
+    /// # Errors
+    /// The fault's code, if there is one meanwhile.
+    pub(in crate::driver) fn wait_for_all<'a>(
+        &'a self,
+        mut state: Locked<'a>,
+    ) -> Answer<Locked<'a>> {
+        loop {
+            let pending = state.engine.pending(None);
+            state = self.wait_for(state, &pending)?;
+            if !state.engine.is_running() {
+                return Ok(state);
+            }
+        }
     }
 
     /// Returns whether the work with these numbers is done. Asking an adversarial engine twice makes it do
