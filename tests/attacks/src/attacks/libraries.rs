@@ -363,6 +363,93 @@ fn graphs_outlive_plans(lab: &Lab) -> TestResult {
     Ok(())
 }
 
+/// Gives a plan memory that is too short, and an output whose elements overlap; then transforms memory between guards.
+///
+/// - row: a transform stays inside the memory that its call borrows, and does not write an element twice
+/// - targets: `Fft::context`
+fn transforms_beyond_memory(lab: &Lab) -> TestResult {
+    type Plan = Fft<Complex<f32>, Complex<f32>>;
+    let (stream, context, (cufft, _)) = (lab.stream()?, lab.context()?, lab.transforms()?);
+    let config = fft::Config::new().library(cufft);
+    let shape = fft::Shape::new(N).batch(2);
+    let overlap = shape.output(fft::Layout::new(N).distance(N - 1));
+    lab.refused(Plan::with(&context, overlap, &config), "output overlaps")?;
+    let plan = Plan::with(&context, shape, &config)?;
+    drop(context);
+    ensure!(plan.context().stream()?.synchronize().is_ok());
+    let one = Complex::new(1.0f32, 0.0);
+    let x = DeviceBuffer::from_slice(&stream, &[one; 2 * N])?;
+    let mut y = DeviceBuffer::from_slice(&stream, &[Complex::new(7.0f32, 7.0); 2 * N + 2])?;
+    let short = plan.forward(&stream, x.slice(1..)?, y.slice_mut(1..=2 * N)?);
+    lab.refused(short, "input has 23 elements, but the plan needs 24")?;
+    let short = plan.forward(&stream, &x, y.slice_mut(1..2 * N)?);
+    lab.refused(short, "output has 23 elements, but the plan needs 24")?;
+    plan.forward(&stream, &x, y.slice_mut(1..=2 * N)?)?;
+    for (at, got) in y.to_vec(&stream)?.iter().enumerate() {
+        let wanted = match at {
+            0 => Complex::new(7.0, 7.0),
+            at if at == 2 * N + 1 => Complex::new(7.0, 7.0),
+            at if at % N == 1 => one * N as f32,
+            _ => Complex::new(0.0, 0.0),
+        };
+        ensure!((got - wanted).norm() < 1e-5, "{at}: {got} is not {wanted}");
+    }
+    Ok(())
+}
+
+/// Transforms by one plan in four threads, each on its stream.
+///
+/// - row: a plan is in one call at a time, and a work area in one transform
+/// - targets: `Fft::with`
+fn threads_with_one_plan(lab: &Lab) -> TestResult {
+    type Plan = Fft<Complex<f32>, Complex<f32>>;
+    let (context, (cufft, _)) = (lab.context()?, lab.transforms()?);
+    let plan = Plan::with(&context, N, &fft::Config::new().library(cufft).work_areas(1))?;
+    let run = |value: f32| -> TestResult {
+        let stream = context.stream()?;
+        let mut x = DeviceBuffer::from_slice(&stream, &[Complex::new(value, 0.0); N])?;
+        for _ in 0..5 {
+            plan.forward_in_place(&stream, &mut x)?;
+            plan.inverse_in_place(&stream, &mut x)?;
+        }
+        let wanted = value * (N as f32).powi(5);
+        for got in x.to_vec(&stream)? {
+            ensure!((got / wanted - 1.0).norm() < 1e-4, "{got} is not {wanted}");
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (1..=4).map(|at| scope.spawn(move || run(at as f32))).collect();
+        for thread in threads {
+            thread.join().map_err(|_| Failure::new("a thread panicked"))??;
+        }
+        Ok(())
+    })
+}
+
+/// Takes numbers of one generator on two streams by turns, and records it.
+///
+/// - row: the calls of a generator run in their order, on all streams; none is recorded
+/// - targets: `Generator::with`
+fn numbers_on_two_streams(lab: &Lab) -> TestResult {
+    let (stream, other) = (lab.stream()?, lab.stream()?);
+    let (context, (_, curand)) = (lab.context()?, lab.transforms()?);
+    for sequence in [Sequence::philox(5), Sequence::xorwow(5)] {
+        let mut wanted = DeviceBuffer::<u32>::zeroed(&stream, 40)?;
+        Generator::with(&stream, sequence, curand)?.bits(&stream, &mut wanted)?;
+        let mut generator = Generator::with(&other, sequence, curand)?;
+        let mut got = DeviceBuffer::<u32>::zeroed(&stream, 40)?;
+        for at in 0..4 {
+            let on = if at % 2 == 0 { &stream } else { &other };
+            generator.bits(on, got.slice_mut(10 * at..10 * at + 10)?)?;
+        }
+        ensure_eq!(got.to_vec(&other)?, wanted.to_vec(&stream)?);
+        let recorded = context.capture(got, |stream, out| Ok(generator.bits(stream, out)?));
+        lab.refused(recorded, "only the first launch of the graph")?;
+    }
+    Ok(())
+}
+
 attacks![
     "libraries",
     right(neighbours_of_views),
@@ -374,4 +461,7 @@ attacks![
     refused(plans_of_other_problems),
     right(forked_children),
     right(graphs_outlive_plans),
+    refused(transforms_beyond_memory),
+    right(threads_with_one_plan),
+    refused(numbers_on_two_streams),
 ];
