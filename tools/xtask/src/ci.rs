@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
-use xtask::{Error, root};
 
 use crate::api;
 use crate::attributes;
 use crate::checks;
 use crate::headers;
 use crate::layouts;
-use crate::process::{cargo, last_errors, output, program, succeeds};
+use crate::process::{cargo, last_errors, output, program, succeeds, target};
 use crate::tally::Tally;
 use crate::test;
 
@@ -90,9 +90,8 @@ const STEPS: [Step; 16] = [
 /// # Errors
 /// The checks could not be started, or their output not be read.
 pub(crate) fn ci() -> Result<bool, Error> {
-    let target = root().join("target");
-    fs::create_dir_all(&target)?;
-    let log = target.join("checks.log");
+    fs::create_dir_all(target())?;
+    let log = target().join("checks.log");
     let output = fs::File::create(&log)?;
     // A process, so that neither its output nor its time mixes with the build's.
     let mut checks = program(env::current_exe()?);
@@ -244,7 +243,7 @@ fn ptx() -> Result<Outcome, Error> {
 /// lack a crate. The folder is new each time: cargo takes a packed crate of one version for unchangeable, and would build
 /// with the packed crates of an earlier run.
 fn package() -> Result<Outcome, Error> {
-    let folder = root().join("target/packed");
+    let folder = target().join("packed");
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
