@@ -70,13 +70,13 @@ impl Sequence {
         Self { algorithm, seed, offset: 0, ordering: Ordering::Default }
     }
 
-    /// A sequence of Philox, from its beginning.
+    /// Returns the sequence of Philox, from its beginning.
     #[must_use]
     pub fn philox(seed: u64) -> Self {
         Self::new(Algorithm::Philox, seed)
     }
 
-    /// A sequence of XORWOW, from its beginning.
+    /// Returns the sequence of XORWOW, from its beginning.
     #[must_use]
     pub fn xorwow(seed: u64) -> Self {
         Self::new(Algorithm::Xorwow, seed)
@@ -309,8 +309,8 @@ impl Generator {
     /// Fills `out` with random bits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if memory or stream belong to another context, or the stream records and the algorithm is
-    /// XORWOW; an error of cuRAND, or of the enqueue.
+    /// [`Error::Invalid`] if memory or stream belong to another context, or the stream records; an error of cuRAND, or of
+    /// the enqueue.
     #[doc(alias = "curandGenerate")]
     pub fn bits<'x, T: Bits>(
         &mut self,

@@ -208,6 +208,7 @@ impl Inner {
         if recording.is_some() {
             self.is_recorded.store(true, Ordering::Relaxed);
         }
+        // cuFFT keeps the address of an area that it does not need, and fails for memory that lies there later.
         if self.area_bytes == 0 {
             return Ok(None);
         }
@@ -264,9 +265,7 @@ impl Inner {
         is_own(call, stream, &self.context, super::OWNER)?;
         uses.check(call, &self.context, super::OWNER)?;
         let area = self.area(stream)?;
-        // The byte that stands for an area is never given to cuFFT, which would keep its address: a transform of memory that
-        // lies there later fails.
-        let address = area.as_ref().filter(|_| self.area_bytes > 0).map(Area::device_ptr);
+        let address = area.as_ref().map(Area::device_ptr);
         let functions = self.library.as_sys();
         let (id, uses) = (stream.id(), WithWorkspace { uses: &uses, workspace: area.as_ref() });
         let enqueued = self.context.with_current(|| {

@@ -52,7 +52,7 @@ impl<'a, T: Copy + 'static> Extras<'a, T> {
         Self { scales: [Some(a.into()), Some(b.into()), d], ..self }
     }
 
-    /// Gives the place of the greatest absolute value of an 8-bit result, which is one element.
+    /// Gives the memory for the greatest absolute value of an 8-bit result: one element, at an address that is a multiple of 16.
     #[must_use]
     pub fn amax(self, place: impl Into<DeviceSliceMut<'a, f32>>) -> Self {
         Self { amax: Some(place.into()), ..self }

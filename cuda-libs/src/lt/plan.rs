@@ -329,11 +329,12 @@ impl<M: Precision<A, B, D>, A: Element, B: Element, D: Element> Plan<M, A, B, D>
                 return Err(Error::invalid(CALL, name, message));
             }
         }
-        // cuBLASLt 13.1 refuses the call for others.
-        for address in [scale_a, scale_b, scale_d, amax].into_iter().flatten() {
-            if !address.is_multiple_of(16) {
+        // cuBLASLt 13.1 refuses scales at other addresses. That of the greatest value is taken to need the same.
+        let scales = [scale_a, scale_b, scale_d].map(|address| ("scales", address));
+        for (name, address) in scales.into_iter().chain([("amax", amax)]) {
+            if address.is_some_and(|address| !address.is_multiple_of(16)) {
                 let message = "has one at an address that is no multiple of 16";
-                return Err(Error::invalid(CALL, "scales", message));
+                return Err(Error::invalid(CALL, name, message));
             }
         }
         let (scale_first, scale_second) =
