@@ -170,6 +170,18 @@ fn depth_and_size_are_limited() {
     check(&global("[2][4000000000][4] = {{{1}}, {{2}, {3, 4}}}"));
 }
 
+/// A guard that always holds is dropped, and what remains of `@p word: name;` would be a label.
+#[test]
+fn a_colon_after_the_opcode_is_no_operand() {
+    let guarded = "setp.eq.b32 p, 0, 0; @p br: end; end:";
+    for body in [guarded, "mov.pred p, 1; @p br.uni : end; end:", "mov.pred p, 1; @p br : : end; end:"] {
+        let text = kernel(&format!(".reg .pred p; {body}"));
+        let error = ptx::parse(&text).expect_err("refused").message;
+        assert_eq!(error, "expected an operand, met `:`", "{body}");
+    }
+    check(&kernel(&format!(".reg .pred p; {}", guarded.replace(": end;", " 1 : end;"))));
+}
+
 #[test]
 fn long_texts_take_time_in_proportion() {
     // Each of these was or could be quadratic: scopes, labels of one name, one table used often,

@@ -15,6 +15,10 @@ impl<'a> Body<'_, 'a> {
         if mods.is_empty() && self.cur.at(b';') {
             return Err(self.cur.error_at(place, format!("unknown instruction `{name}`")));
         }
+        // Without its guard it would read as a label.
+        if self.cur.at(b':') {
+            return Err(self.cur.expected("an operand"));
+        }
         let mut opcode = String::from(name);
         for word in mods {
             opcode.push('.');
