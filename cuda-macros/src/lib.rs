@@ -450,8 +450,3 @@ fn stream(tokens: Vec<token::Token>) -> TokenStream {
         .or_else(|error| token::to_stream(error.to_tokens()))
         .unwrap_or_default()
 }
-
-/// Compiles the examples of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct ReadmeDoctests;

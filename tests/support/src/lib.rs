@@ -21,6 +21,7 @@ pub mod process;
 pub mod rng;
 pub mod sample;
 pub mod time;
+pub mod ui;
 
 pub use failure::{Failure, TestResult, ensure_refused, ensure_refused_for, first_difference};
 pub use rng::Rng;

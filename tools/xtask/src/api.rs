@@ -9,10 +9,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use xtask::{Error, root};
 
-use crate::process::{cargo, output, succeeds};
+use crate::process::{cargo, succeeds, target};
 
 /// The published crates: those whose manifests do not forbid it.
 pub(crate) const PRODUCTS: [&str; 17] = [
@@ -43,19 +42,15 @@ const LISTED: [(&str, &str); 4] = [
     ("geom-kernels", "geom-kernels"),
 ];
 
-/// Features of tests: their items are not part of the interface.
-const INTERNAL: [&str; 2] = ["internals", "fuzzing"];
-
 /// Where the listing is, below the workspace's root.
 const FOLDER: &str = "docs/api";
 
-/// Documents the product crates, warnings denied, and writes the listing or compares it.
+/// Documents the product crates, warnings denied, and writes the listing; to compare it, documents the whole workspace.
 ///
 /// # Errors
 /// A program could not be run, or a file not be read or written.
 pub(crate) fn api(check: bool) -> Result<bool, Error> {
-    let workspace = Workspace::read()?;
-    if !workspace.document_products()? {
+    if !document(check)? {
         return Ok(false);
     }
     // `long` of C, for one, has another type on Windows.
@@ -68,7 +63,7 @@ pub(crate) fn api(check: bool) -> Result<bool, Error> {
     }
     let mut same = true;
     for (package, name) in LISTED {
-        let listing = listing(package, &workspace.pages(package))?;
+        let listing = listing(package, &pages(package))?;
         let path = root().join(FOLDER).join(format!("{name}.txt"));
         if check {
             for difference in differences(&read_or_empty(&path)?, &listing) {
@@ -88,78 +83,31 @@ pub(crate) fn api(check: bool) -> Result<bool, Error> {
     Ok(same)
 }
 
-/// Documents the rest of the workspace, warnings denied: the other crates, and what the features of
-/// tests add to the products.
-///
-/// # Errors
-/// Cargo could not be run.
-pub(crate) fn document_others() -> Result<bool, Error> {
+/// Returns the folder of a crate's pages.
+fn pages(krate: &str) -> PathBuf {
+    target().join("doc").join(krate.replace('-', "_"))
+}
+
+/// Documents the products or the whole workspace, with all features. What the features of tests add is hidden, so that
+/// one run of cargo serves both.
+fn document(whole: bool) -> Result<bool, Error> {
     let mut doc = cargo();
-    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);
-    for krate in &Workspace::read()?.complete {
-        doc.args(["--exclude", krate]);
-    }
-    succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
-}
-
-/// Cargo's metadata of the workspace.
-struct Workspace {
-    target: PathBuf,
-    /// The products' features to document, as cargo takes them.
-    features: Vec<String>,
-    /// The products that have no other features.
-    complete: Vec<&'static str>,
-}
-
-impl Workspace {
-    fn read() -> Result<Self, Error> {
-        let mut metadata = cargo();
-        metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
-        Self::of(&serde_json::from_str(&output(&mut metadata)?)?)
-    }
-
-    fn of(metadata: &Value) -> Result<Self, Error> {
-        let target = metadata["target_directory"].as_str();
-        let target = target.ok_or("cargo metadata names no target directory")?;
-        let packages = metadata["packages"].as_array();
-        let packages = packages.ok_or("cargo metadata names no packages")?;
-        let (mut features, mut complete) = (Vec::new(), Vec::new());
-        for product in PRODUCTS {
-            let package = packages.iter().find(|package| package["name"] == product);
-            let package = package.ok_or_else(|| format!("there is no crate {product}"))?;
-            let named = package["features"].as_object().into_iter().flat_map(|map| map.keys());
-            let (internal, public): (Vec<_>, Vec<_>) =
-                named.partition(|feature| INTERNAL.contains(&feature.as_str()));
-            features.extend(public.iter().map(|feature| format!("{product}/{feature}")));
-            if internal.is_empty() {
-                complete.push(product);
-            }
+    doc.args(["doc", "--no-deps", "--quiet", "--all-features"]);
+    for product in PRODUCTS {
+        // Cargo takes pages for up to date that it wrote for other features, and leaves pages of items that are gone.
+        let pages = pages(product);
+        match fs::remove_dir_all(&pages) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&pages, error)),
+            _ => {}
         }
-        Ok(Self { target: PathBuf::from(target), features, complete })
-    }
-
-    /// Returns the folder of a crate's pages.
-    fn pages(&self, krate: &str) -> PathBuf {
-        self.target.join("doc").join(krate.replace('-', "_"))
-    }
-
-    /// Documents the products together and the rest of the workspace apart: cargo would otherwise
-    /// add the features that tests need.
-    fn document_products(&self) -> Result<bool, Error> {
-        let mut doc = cargo();
-        doc.args(["doc", "--no-deps", "--quiet", "--features", &self.features.join(",")]);
-        for product in PRODUCTS {
-            // Cargo takes pages for up to date that it wrote for other features, and leaves pages
-            // of items that are gone.
-            let pages = self.pages(product);
-            match fs::remove_dir_all(&pages) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(at(&pages, error)),
-                _ => {}
-            }
+        if !whole {
             doc.args(["--package", product]);
         }
-        succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
     }
+    if whole {
+        doc.arg("--workspace");
+    }
+    succeeds(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
 /// Returns the text of a crate's file.
@@ -336,23 +284,30 @@ mod tests {
 
     #[test]
     fn features_of_tests_are_left_out() -> Result<(), Error> {
-        let package = |product: &&str| {
-            let internal = matches!(*product, "cuda-safe-nvrtc" | "cuda-tape");
-            let features = if internal {
-                serde_json::json!({ "half": [], "internals": [], "fuzzing": [] })
-            } else {
-                serde_json::json!({})
-            };
-            serde_json::json!({ "name": product, "features": features })
-        };
-        let packages: Vec<Value> = PRODUCTS.iter().map(package).collect();
-        let mut metadata = serde_json::json!({ "target_directory": "/t", "packages": packages });
-        let workspace = Workspace::of(&metadata)?;
-        assert_eq!(workspace.features, ["cuda-safe-nvrtc/half", "cuda-tape/half"]);
-        assert!(!workspace.complete.contains(&"cuda-tape") && workspace.complete.contains(&"ptx"));
-        assert_eq!(workspace.pages("cuda-safe"), Path::new("/t/doc/cuda_safe"));
-        metadata["packages"] = Value::Array(Vec::new());
-        assert!(Workspace::of(&metadata).is_err(), "a product does not exist");
+        let mut found = 0;
+        for file in [
+            "geom-kernels/src/lib.rs",
+            "geom-kernels/src/bvh/mod.rs",
+            "geom-kernels/src/mesh/mod.rs",
+            "geom-kernels/src/mesh/face_tree.rs",
+            "geom-kernels/src/preparation.rs",
+            "nvrtc/src/lib.rs",
+            "tape/src/lib.rs",
+        ] {
+            let text = read(&root().join(file))?;
+            let features =
+                ["internals", "fuzzing"].map(|name| format!("#[cfg(feature = \"{name}\")]"));
+            let mut lines = text.lines().map(str::trim);
+            while let Some(line) = lines.next() {
+                let mut rest = lines.clone().skip_while(|line| line.starts_with("#[must_use"));
+                if features.iter().any(|feature| feature == line) {
+                    let next = rest.next().unwrap_or_default();
+                    assert!(!next.starts_with("pub "), "{file}: `{next}` is not hidden");
+                    found += usize::from(next == "#[doc(hidden)]");
+                }
+            }
+        }
+        assert!(found >= 14, "{found} items for tests");
         Ok(())
     }
 

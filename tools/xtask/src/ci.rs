@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use xtask::Error;
 use xtask::wheels::NVRTC_12_0;
+use xtask::{Error, root};
 
 use crate::api;
 use crate::attributes;
@@ -58,7 +58,7 @@ impl From<bool> for Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 14] = [
     ("fmt", fmt),
     ("sources", || {
         let offences = checks::sources()?;
@@ -66,12 +66,10 @@ const STEPS: [Step; 16] = [
     }),
     ("deny", deny),
     ("clippy", clippy),
-    ("clippy, no features", clippy_without_features),
     ("check, Windows", || check_for("x86_64-pc-windows-gnu")),
     ("check, macOS", || check_for("aarch64-apple-darwin")),
     ("check, WebAssembly", || check_for("wasm32-unknown-unknown")),
     ("doc, api --check", || api::api(true).map(Outcome::from)),
-    ("doc, the rest", || api::document_others().map(Outcome::from)),
     ("bindgen --check", || {
         let mut bindgen = cargo();
         bindgen.args(["run", "--quiet", "--package", "xtask-bindgen"]);
@@ -177,22 +175,11 @@ fn check(command: &mut Command) -> Result<Outcome, Error> {
     Ok(if passed { Outcome::Passed } else { Outcome::Failed(lines) })
 }
 
-/// All targets, with all features.
+/// All targets, with all features. [`package`] checks the libraries with fewer.
 fn clippy() -> Result<Outcome, Error> {
     let mut clippy = cargo();
     clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--all-features"]);
     check(clippy.args(["--", "-Dwarnings"]))
-}
-
-/// Each published library by itself, since cargo gives packages that it checks together the features of each other.
-fn clippy_without_features() -> Result<Outcome, Error> {
-    let mut passed = true;
-    for product in api::PRODUCTS {
-        let mut clippy = cargo();
-        clippy.args(["clippy", "--quiet", "--lib", "--no-default-features"]);
-        passed &= succeeds(clippy.args(["--package", product, "--", "-Dwarnings"]))?;
-    }
-    Ok(Outcome::from(passed))
 }
 
 /// The products that are written for Unix alone: the software device maps memory by `mmap`, and the runtime's structs are
@@ -235,35 +222,72 @@ fn ptx() -> Result<Outcome, Error> {
         return Ok(Outcome::NotRun("NVIDIA has published no NVRTC 12.0 for this system"));
     }
     let mut ptx = cargo();
-    check(ptx.args(["run", "--quiet", "--package", "xtask-ptx", "--", "--check"]))
+    ptx.arg("run").args(test::OF_TOOLS);
+    check(ptx.args(["--quiet", "--package", "xtask-ptx", "--", "--check"]))
 }
 
-/// Packs the published crates and builds each from the archives of the others, with the versions in the registry's copy
-/// on this machine, so that no release of others fails the build. If that fails, the network is asked, as the copy may
-/// lack a crate. The folder is new each time: cargo takes a packed crate of one version for unchangeable, and would build
-/// with the packed crates of an earlier run.
+/// Packs the published crates and lints each from the archives of the others, with the versions in the registry's copy on
+/// this machine, so that no release of others fails the build. If that fails, the network is asked, as the copy may lack
+/// a crate. `cargo package` itself would build each crate, after all that it depends on: this shares what clippy has
+/// checked, and generates no code. Each is linted by itself, with its default features and with none, since cargo gives
+/// packages that it checks together the features of each other.
 fn package() -> Result<Outcome, Error> {
     let folder = target().join("packed");
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let pack = |network: &[&str]| {
-        let mut pack = cargo();
-        pack.env("CARGO_TARGET_DIR", &folder);
-        pack.args(["package", "--quiet", "--allow-dirty"]).args(network);
-        check(pack.args(api::PRODUCTS.map(|product| ["--package", product]).as_flattened()))
-    };
-    match pack(&["--offline"])? {
+    match packed(&folder, &["--offline"])? {
         Outcome::Failed(lines) => {
             eprintln!("xtask: package: once more, with the network");
-            Ok(match pack(&[])? {
+            Ok(match packed(&folder, &[])? {
                 Outcome::Failed(again) => Outcome::Failed([lines, again].concat()),
                 passed => passed,
             })
         }
         passed => Ok(passed),
     }
+}
+
+/// Packs the crates into a folder, unpacks them as members of a workspace, and checks each by itself.
+fn packed(folder: &Path, network: &[&str]) -> Result<Outcome, Error> {
+    let mut pack = cargo();
+    pack.env("CARGO_TARGET_DIR", folder);
+    pack.args(["package", "--quiet", "--allow-dirty", "--no-verify"]).args(network);
+    let packed = check(pack.args(api::PRODUCTS.map(|name| ["--package", name]).as_flattened()))?;
+    if !matches!(packed, Outcome::Passed) {
+        return Ok(packed);
+    }
+    let archives = folder.join("package");
+    let (mut members, mut patches) = (String::new(), String::new());
+    for product in api::PRODUCTS {
+        let name = format!("{product}-{}", env!("CARGO_PKG_VERSION"));
+        let mut tar = Command::new("tar");
+        // With the times of now: cargo's are always the same, and it would take changed files for old ones.
+        tar.current_dir(&archives).args(["-xzmf", &format!("{name}.crate")]);
+        if !succeeds(&mut tar)? {
+            return Err(format!("tar failed on {name}.crate").into());
+        }
+        members += &format!("\"{name}\", ");
+        patches += &format!("{product} = {{ path = \"{name}\" }}\n");
+    }
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{members}]\n\n[patch.crates-io]\n{patches}"
+    );
+    fs::write(archives.join("Cargo.toml"), manifest)?;
+    fs::copy(root().join("Cargo.lock"), archives.join("Cargo.lock"))?;
+    for product in api::PRODUCTS {
+        for features in [&["--no-default-features"][..], &[]] {
+            let mut alone = cargo();
+            alone.current_dir(&archives).env("CARGO_TARGET_DIR", target());
+            alone.args(["clippy", "--quiet", "--package", product]).args(features).args(network);
+            let linted = check(alone.args(["--", "-Dwarnings"]))?;
+            if !matches!(linted, Outcome::Passed) {
+                return Ok(linted);
+            }
+        }
+    }
+    Ok(Outcome::Passed)
 }
 
 /// `cargo deny` is a tool of its own; who does not have it is not asked to build it.

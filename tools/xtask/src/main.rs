@@ -124,7 +124,7 @@ fn make_wheel() -> Result<bool, Error> {
 /// Runs a package that writes generated files.
 fn generator(package: &str, given: &ArgMatches) -> Result<bool, Error> {
     let mut generator = process::cargo();
-    generator.args(["run", "--quiet", "--package", package, "--"]);
+    generator.arg("run").args(test::OF_TOOLS).args(["--quiet", "--package", package, "--"]);
     if given.get_flag("check") {
         generator.arg("--check");
     }
@@ -134,7 +134,8 @@ fn generator(package: &str, given: &ArgMatches) -> Result<bool, Error> {
 /// Prints a module's PTX.
 fn print_ptx(module: &str) -> Result<bool, Error> {
     let mut print = process::cargo();
-    print.args(["run", "--quiet", "--package", "xtask-ptx", "--", "--print", module]);
+    print.arg("run").args(test::OF_TOOLS);
+    print.args(["--quiet", "--package", "xtask-ptx", "--", "--print", module]);
     process::succeeds(&mut print)
 }
 
