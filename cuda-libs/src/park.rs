@@ -17,10 +17,11 @@ struct Parked<H> {
     is_recorded: bool,
 }
 
-/// A context and the table of a library.
-type Owner = (Identity, usize);
+/// A context and the table of a library; `None` where the driver can't name contexts.
+pub(crate) type Owner = Option<(Identity, usize)>;
 
-fn owner<T>(context: &Context, library: &'static T) -> Option<Owner> {
+/// Returns the key under which handles are parked.
+pub(crate) fn owner<T>(context: &Context, library: &'static T) -> Owner {
     Some((identity(context)?, std::ptr::from_ref(library).addr()))
 }
 
@@ -34,48 +35,43 @@ impl<H> Park<H> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a handle of the context that fits, and returns it with whether it was recorded.
-    pub(crate) fn take<T>(
-        &self,
-        context: &Context,
-        library: &'static T,
-        fits: impl Fn(&H) -> bool,
-    ) -> Option<(H, bool)> {
-        let owner = owner(context, library)?;
+    /// Takes a handle of the owner that fits, and returns it with whether it was recorded.
+    pub(crate) fn take(&self, owner: Owner, fits: impl Fn(&H) -> bool) -> Option<(H, bool)> {
         let mut parked = self.lock();
         let at = parked.iter().position(|one| one.owner == owner && fits(&one.handle))?;
         let one = parked.remove(at);
         Some((one.handle, one.is_recorded))
     }
 
-    /// Parks a handle. That of a context without a name stays allocated: the driver frees its device memory with the
-    /// context.
-    pub(crate) fn put<T>(
-        &self,
-        context: &Context,
-        library: &'static T,
-        handle: H,
-        is_recorded: bool,
-    ) {
-        if let Some(owner) = owner(context, library) {
-            self.lock().push(Parked { owner, handle, is_recorded });
+    /// Parks a handle, and calls no driver. That of a context without a name stays allocated: the driver frees its device
+    /// memory with the context.
+    pub(crate) fn put(&self, owner: Owner, handle: H, is_recorded: bool) {
+        if owner.is_none() {
+            return;
+        }
+        let parked = match cuda_safe::check_caller() {
+            Ok(()) => Some(self.lock()),
+            // A host function may park it, too; but in a child of `fork` the lock may be held for ever.
+            Err(_) => self.0.try_lock().ok(),
+        };
+        if let Some(mut parked) = parked {
+            parked.push(Parked { owner, handle, is_recorded });
         }
     }
 
-    /// If the context has more than `most` handles that were not recorded, destroys the oldest after the context's work,
+    /// If the owner has more than `most` handles that were not recorded, destroys the oldest after the context's work,
     /// so that half of these stay.
     ///
     /// # Errors
-    /// The context records, or its work has failed: the handles stay parked. The first error of `destroy`, which is
+    /// Its context records, or its work has failed: the handles stay parked. The first error of `destroy`, which is
     /// called for the others nevertheless.
-    pub(crate) fn destroy_excess<T>(
+    pub(crate) fn destroy_excess(
         &self,
         context: &Context,
-        library: &'static T,
+        owner: Owner,
         most: usize,
         destroy: impl Fn(H) -> Result<()>,
     ) -> Result<()> {
-        let Some(owner) = owner(context, library) else { return Ok(()) };
         let mut taken = Vec::new();
         {
             let mut parked = self.lock();

@@ -10,7 +10,7 @@ use cuda_sys::curand::{
 
 use crate::error::{Error, Result};
 use crate::load::CurandLibrary;
-use crate::park::Park;
+use crate::park::{Owner, Park, owner};
 use crate::uses::{Uses, WithWorkspace, is_own};
 
 /// Why a call is refused on a stream that records. On an H200, cuRAND 10.4 writes other numbers at the second launch of a
@@ -131,6 +131,7 @@ impl Sequence {
 pub struct Generator {
     library: CurandLibrary,
     context: Context,
+    owner: Owner,
     sequence: Sequence,
     raw: Raw,
     stream: Option<u64>,
@@ -236,12 +237,18 @@ impl Generator {
             return Err(Error::invalid(NEW, "stream", "records; create the generator before"));
         }
         // The new generator does not need the memory of the others.
-        let _ = destroy_parked(library, &context, PARKED);
+        let owner = owner(&context, library.as_sys());
+        let _ = destroy_parked(library, &context, owner, PARKED);
         // cuRAND allocates memory and may wait.
-        context.outside_captures(|| Self::create(stream, sequence, library))?
+        context.outside_captures(|| Self::create(stream, sequence, library, owner))?
     }
 
-    fn create(stream: &Stream, sequence: Sequence, library: CurandLibrary) -> Result<Self> {
+    fn create(
+        stream: &Stream,
+        sequence: Sequence,
+        library: CurandLibrary,
+        owner: Owner,
+    ) -> Result<Self> {
         let context = stream.context();
         let order = DeviceBuffer::uninit(stream, 1)?;
         let kind = match sequence.algorithm {
@@ -256,7 +263,8 @@ impl Generator {
         })?;
         check(library, &context, NEW, created)?;
         // It is parked if the rest fails.
-        let mut this = Self { library, context, sequence, raw: Raw(raw), stream: None, order };
+        let raw = Raw(raw);
+        let mut this = Self { library, context, owner, sequence, raw, stream: None, order };
         let ordering = match sequence.ordering {
             Ordering::Default => curandOrdering_t::CURAND_ORDERING_PSEUDO_DEFAULT,
             Ordering::Best => curandOrdering_t::CURAND_ORDERING_PSEUDO_BEST,
@@ -286,12 +294,14 @@ impl Generator {
     /// before [`Context::close`], to free their memory.
     ///
     /// # Errors
-    /// The error of [`Context::outside_captures`] if the context records, that of earlier work, or that of cuRAND.
+    /// The caller may not call the driver ([`check_caller`](cuda_safe::check_caller)), or the context records; the error of
+    /// earlier work, or of cuRAND.
     #[doc(alias = "curandDestroyGenerator")]
     pub fn close(self) -> Result<()> {
-        let (library, context) = (self.library, self.context.clone());
+        cuda_safe::check_caller()?;
+        let (library, context, owner) = (self.library, self.context.clone(), self.owner);
         drop(self);
-        destroy_parked(library, &context, 0)
+        destroy_parked(library, &context, owner, 0)
     }
 
     /// Returns the sequence from which the generator began.
@@ -380,7 +390,8 @@ impl Generator {
         })
     }
 
-    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000.
+    /// Fills `out` with numbers of the Poisson distribution of this mean, which is above 0 and at most 400,000. They are made
+    /// in a temporary buffer, and copied: cuRAND may wait for the device while it makes them.
     ///
     /// # Errors
     /// As [`bits`](Self::bits), for another mean, and that of [`Context::outside_captures`] if the context records.
@@ -399,13 +410,23 @@ impl Generator {
                 format!("is {mean}, which is not above 0 and at most 400000"),
             ));
         }
+        let mut out = out.into();
         let context = self.context.clone();
-        context.outside_captures(|| {
-            self.fill(CALL, stream, &out.into(), 1, |rand, raw, at, n| {
+        let mut uses = Uses::new();
+        uses.writes("out", &out);
+        uses.check(CALL, &context, "Generator")?;
+        let made = context.outside_captures(|| {
+            // Not in `out`: if a graph uses it, the call waits for that graph's lock, whose owner may wait to record.
+            let mut made = DeviceBuffer::uninit(stream, out.len())?;
+            self.fill(CALL, stream, &made.as_slice_mut(), 1, |rand, raw, at, n| {
                 // SAFETY: `fill` passes the address of n numbers.
                 unsafe { rand.curandGeneratePoisson(raw, at as *mut u32, n, mean) }
-            })
-        })?
+            })?;
+            Ok::<_, Error>(made)
+        })??;
+        // SAFETY: cuRAND writes all elements, in the order of the stream.
+        let made = unsafe { made.assume_init() };
+        Ok(out.copy_from(stream, &made)?)
     }
 
     /// Generates numbers in groups of this size. `function` gets the generator, the address of the elements, and their
@@ -499,9 +520,14 @@ fn check(
     }
 }
 
-fn destroy_parked(library: CurandLibrary, context: &Context, most: usize) -> Result<()> {
+fn destroy_parked(
+    library: CurandLibrary,
+    context: &Context,
+    owner: Owner,
+    most: usize,
+) -> Result<()> {
     let functions = library.as_sys();
-    GENERATORS.destroy_excess(context, functions, most, |raw| {
+    GENERATORS.destroy_excess(context, owner, most, |raw| {
         let status = context.with_current(|| {
             // SAFETY: the generator is alive, no other thread has it, and its work is done. Its stream may be gone, so
             // it gets the legacy stream.
@@ -516,8 +542,6 @@ fn destroy_parked(library: CurandLibrary, context: &Context, most: usize) -> Res
 
 impl Drop for Generator {
     fn drop(&mut self) {
-        if cuda_safe::check_caller().is_ok() {
-            GENERATORS.put(&self.context, self.library.as_sys(), self.raw, false);
-        }
+        GENERATORS.put(self.owner, self.raw, false);
     }
 }

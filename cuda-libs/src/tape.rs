@@ -5,8 +5,10 @@
 
 #[cfg(feature = "cufft")]
 pub mod fft;
+#[cfg(feature = "cublaslt")]
+pub mod lt;
 
-use cuda_safe::{DeviceSlice, DeviceSliceMut};
+use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Stream};
 use tape::{Adjoint, CustomOp, Differentiable, Handle, Primal, Recorder};
 
 use crate::blas::{Blas, Compute, Float, Multiply};
@@ -110,7 +112,10 @@ pub fn gemm<T: Real>(
         alpha,
         a: Operand { handle: custom.reads(a.data, Primal::Entry)?, layout: a.layout },
         b: Operand { handle: custom.reads(b.data, Primal::Entry)?, layout: b.layout },
-        c: Operand { handle: custom.overwrites(c.data.as_slice())?, layout: c.layout },
+        c: Operand {
+            handle: custom.overwrites(c.data.as_slice(), Primal::None)?,
+            layout: c.layout,
+        },
     };
     Ok(custom.run(op, |stream| Ok(blas.gemm(stream, alpha, a, b, T::ZERO, c)?))?)
 }
@@ -139,7 +144,7 @@ pub fn gemv<'x, T: Real>(
         alpha,
         a: Operand { handle: custom.reads(a.data, Primal::Entry)?, layout: a.layout },
         x: (custom.reads(x.data, Primal::Entry)?, x.len, x.step),
-        y: (custom.overwrites(y.data.as_slice())?, y.len, y.step),
+        y: (custom.overwrites(y.data.as_slice(), Primal::None)?, y.len, y.step),
     };
     Ok(custom.run(op, |stream| Ok(blas.gemv(stream, alpha, a, x, T::ZERO, y)?))?)
 }
@@ -164,7 +169,7 @@ pub fn dot<'x, T: Real>(
         blas: blas.clone(),
         x: (custom.reads(x.data, Primal::Entry)?, x.len, x.step),
         y: (custom.reads(y.data, Primal::Entry)?, y.len, y.step),
-        out: custom.overwrites(out.as_slice())?,
+        out: custom.overwrites(out.as_slice(), Primal::None)?,
     };
     Ok(custom.run(op, |stream| Ok(blas.dot_into(stream, x, y, out)?))?)
 }
@@ -209,7 +214,7 @@ fn add<T: Real>(
     from: Handle<T>,
     with: Handle<T>,
     run: impl FnOnce(
-        &cuda_safe::Stream,
+        &Stream,
         DeviceSlice<'_, T>,
         DeviceSlice<'_, T>,
         DeviceSliceMut<'_, T>,
@@ -220,13 +225,23 @@ fn add<T: Real>(
     }
     let stream = pass.stream().clone();
     let Some(gradient) = of_result(pass, from)? else { return Ok(()) };
-    let mut incoming = cuda_safe::DeviceBuffer::<T>::zeroed(&stream, gradient.len())?;
+    let mut incoming = DeviceBuffer::<T>::zeroed(&stream, gradient.len())?;
     incoming.copy_from(&stream, gradient)?;
-    let value = pass.value(with)?;
-    let mut other = cuda_safe::DeviceBuffer::<T>::zeroed(&stream, value.len())?;
-    value.copy_to(&stream, &mut other)?;
+    let other = copied(pass, &stream, with)?;
     let Some(target) = pass.gradient_mut(target)? else { return Ok(()) };
     Ok(run(&stream, incoming.as_slice(), other.as_slice(), target)?)
+}
+
+/// Returns a copy of a value that was kept.
+fn copied<T: Real>(
+    pass: &Adjoint<'_>,
+    stream: &Stream,
+    what: Handle<T>,
+) -> cuda_safe::Result<DeviceBuffer<T>> {
+    let value = pass.value(what)?;
+    let mut copy = DeviceBuffer::<T>::zeroed(stream, value.len())?;
+    value.copy_to(stream, &mut copy)?;
+    Ok(copy)
 }
 
 impl<T: Real> CustomOp for Gemm<T> {

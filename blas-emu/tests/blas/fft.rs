@@ -39,7 +39,7 @@ fn same(got: &[double2], expected: &[Z], epsilon: f64, what: &str) {
 #[test]
 fn complex_transforms_of_each_length() {
     enter();
-    for n in [1, 2, 3, 4, 7, 8, 31, 32, 33, 60, 97, 128, 257, 1000] {
+    for n in [1, 2, 3, 4, 7, 8, 31, 32, 33, 60, 97, 128, 257, 1000, 1009, 2038] {
         let x: Vec<double2> = Random(n as u64).many(3 * n);
         let singles: Vec<float2> =
             x.iter().map(|x| float2 { x: x.x as f32, y: x.y as f32 }).collect();

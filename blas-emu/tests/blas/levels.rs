@@ -483,3 +483,24 @@ fn vectors_and_matrices_are_copied() {
     );
     fails!(invalid, "null", cublasSetVector(3, 4, ptr::null(), 1, there.void(), 1));
 }
+
+#[test]
+fn a_factor_of_zero_leaves_y_alone() {
+    let (blas, zero) = (Blas::new(), 0.0f32);
+    let (x, y) = (Memory::new(&[f32::NAN; 3]), Memory::new(&[1.0f32, f32::NAN, 3.0]));
+    ok!(cublasSaxpy_v2(blas.raw, 3, &raw const zero, x.at(), 1, y.at(), 1));
+    let got = y.get();
+    assert!(got[0] == 1.0 && got[1].is_nan() && got[2] == 3.0, "{got:?}");
+}
+
+#[test]
+fn an_increment_of_zero_scales_by_the_first_element() {
+    let blas = Blas::new();
+    let (a, x) =
+        (Memory::new(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]), Memory::new(&[2.0f32, f32::NAN]));
+    for side in SIDES {
+        let c = Memory::new(&[0.0f32; 6]);
+        ok!(cublasSdgmm(blas.raw, side, 2, 3, a.at(), 2, x.at(), 0, c.at(), 2));
+        assert_eq!(c.get(), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+    }
+}

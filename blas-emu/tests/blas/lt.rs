@@ -334,3 +334,51 @@ fn wrong_arguments_name_what_is_wrong() {
     ok!(cublasLtMatmulPreferenceDestroy(preference));
     ok!(cublasLtDestroy(handle));
 }
+
+/// Factors of the device, one or one for each row; beta may be 0 or on the host then.
+#[test]
+fn pointer_modes() {
+    let handle = handle();
+    let (m, n) = (3usize, 2usize);
+    let (a, b) = (Memory::new(&[1.0f32, 2.0, 3.0, 0.0]), Memory::new(&[1.0f32, 0.0, 10.0, 0.0]));
+    let layouts = [(m, 1), (1, n), (m, n), (m, n)]
+        .map(|(r, c)| layout(cudaDataType::CUDA_R_32F, r, c, false, 1));
+    let (alphas, betas) = (Memory::new(&[2.0f32, 3.0, 4.0]), Memory::new(&[-1.0f32, -2.0, -3.0]));
+    let host = 5.0f32;
+    let host = (&raw const host).cast::<c_void>();
+    let cases: [(u32, *const c_void, [f32; 3], [f32; 3]); 4] = [
+        (1, betas.void(), [2.0; 3], [-1.0; 3]),
+        (2, betas.void(), [2.0, 3.0, 4.0], [-1.0, -2.0, -3.0]),
+        (3, ptr::null(), [2.0, 3.0, 4.0], [0.0; 3]),
+        (4, host, [2.0, 3.0, 4.0], [5.0; 3]),
+    ];
+    for (mode, beta, alpha_of, beta_of) in cases {
+        let c = Memory::new(&[7.0f32; 8]);
+        let desc = desc(F32, cudaDataType::CUDA_R_32F, &[(2, mode)]);
+        ok!(cublasLtMatmul(
+            handle,
+            desc,
+            alphas.void(),
+            a.void(),
+            layouts[0],
+            b.void(),
+            layouts[1],
+            beta,
+            c.void(),
+            layouts[2],
+            c.void(),
+            layouts[3],
+            ptr::null(),
+            ptr::null_mut(),
+            0,
+            ptr::null_mut()
+        ));
+        let got = c.get();
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let product = [1.0, 2.0, 3.0][i] * [1.0, 10.0][j];
+            let wanted = alpha_of[i] * product + beta_of[i] * 7.0;
+            assert_eq!(got[i + j * (m + 1)], wanted, "mode {mode} at {i}, {j}");
+        }
+        ok!(cublasLtMatmulDescDestroy(desc));
+    }
+}

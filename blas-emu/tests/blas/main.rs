@@ -8,3 +8,4 @@ mod lab;
 mod levels;
 mod lt;
 mod random;
+mod refused;

@@ -54,6 +54,7 @@ impl Blas {
     /// # Safety
     /// `function` calls cuBLAS with the handle, and nothing else; the work uses device memory as `uses` says, and
     /// pointers for the host are read before it returns.
+    #[inline]
     pub(crate) unsafe fn enqueue(
         &self,
         call: &'static str,
@@ -76,10 +77,16 @@ impl Blas {
                     let Some(handle) = handle else {
                         return Ok(cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED);
                     };
-                    match handle.bind(functions, id, raw, space, pointers)? {
-                        cublasStatus_t::CUBLAS_STATUS_SUCCESS => function(functions, handle.raw()),
-                        failed => Ok(failed),
+                    let status = match handle.bind(functions, id, raw, space, pointers) {
+                        Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {
+                            function(functions, handle.raw())
+                        }
+                        failed => failed,
+                    };
+                    if !matches!(status, Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS)) {
+                        handle.forget();
                     }
+                    status
                 },
             )
         }?;

@@ -3,10 +3,12 @@
 use std::ffi::c_void;
 
 use cuda_safe::Stream;
-use cuda_sys::cublas::{cublasComputeType_t, cublasGemmAlgo_t, cublasOperation_t};
+use cuda_sys::cublas::{
+    Cublas, cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cudaDataType,
+};
 
 use super::Blas;
-use super::call::{Pointers, Uses, size};
+use super::call::{Pointers, Status, Uses, size};
 use super::compute::{Compute, Multiply};
 use super::raw::narrow;
 use super::scalar::{Aligned, Scalar, sealed::Pointed};
@@ -87,13 +89,11 @@ impl Product {
         if c.cols != b.cols {
             return invalid("c", format!("has {} columns, but b has {}", c.cols, b.cols));
         }
-        for (argument, batch) in [("a", a.batch), ("b", b.batch)] {
-            if batch != c.batch && batch != 1 {
-                return invalid(
-                    argument,
-                    format!("is a batch of {batch} matrices, but c of {}", c.batch),
-                );
-            }
+        let fits = |batch: usize| batch == c.batch || batch == 1;
+        if !fits(a.batch) || !fits(b.batch) {
+            let (argument, batch) = if fits(a.batch) { ("b", b.batch) } else { ("a", a.batch) };
+            let message = format!("is a batch of {batch} matrices, but c of {}", c.batch);
+            return invalid(argument, message);
         }
         let exchanged = c.order == Order::RowMajor;
         let of_a = Operand::of(call, "a", a, (exchanged, a_conjugate))?;
@@ -162,7 +162,7 @@ impl Blas {
         c: MatMut<'_, C>,
     ) -> Result<()> {
         let compute = <T::Compute as Compute<T, C>>::TYPE;
-        self.multiply(stream, compute, (&alpha, &beta), a, b, c)
+        self.multiply(stream, compute, (&alpha, &beta), &a, &b, &c)
     }
 
     /// Multiplies matrices as [`gemm`](Self::gemm) does, in a precision of [`marker`](super::marker).
@@ -185,17 +185,18 @@ impl Blas {
         beta: P,
         c: MatMut<'_, C>,
     ) -> Result<()> {
-        self.multiply(stream, M::TYPE, (&alpha, &beta), a, b, c)
+        self.multiply(stream, M::TYPE, (&alpha, &beta), &a, &b, &c)
     }
 
+    #[inline]
     fn multiply<T: Element, C: Element, P: Pointed>(
         &self,
         stream: &Stream,
         compute: cublasComputeType_t,
         (alpha, beta): (&P, &P),
-        a: Mat<'_, T>,
-        b: Mat<'_, T>,
-        c: MatMut<'_, C>,
+        a: &Mat<'_, T>,
+        b: &Mat<'_, T>,
+        c: &MatMut<'_, C>,
     ) -> Result<()> {
         let operands = ((&a.layout, a.conjugate), (&b.layout, b.conjugate));
         let Some(product) = Product::new("gemm", operands.0, operands.1, &c.layout)? else {
@@ -212,62 +213,114 @@ impl Blas {
         let address = |pointer: u64| if pointer == 0 { target } else { pointer } as *const c_void;
         let (pa, pb) = (address(a.data.device_ptr()), address(b.data.device_ptr()));
         let (first, second) = if product.exchanged { (pb, pa) } else { (pa, pb) };
-        let target = target as *mut c_void;
         let factors = (Aligned(*alpha), Aligned(*beta));
-        let (alpha, beta) = (factors.0.0.pointer(), factors.1.0.pointer());
-        let [lda, ldb, ldc] = product.leading_dimensions();
-        let Product { rows: m, cols: n, inner: k, batch, first: op_a, second: op_b, .. } = product;
-        let (ty, result) = (T::TYPE.raw, C::TYPE.raw);
-        let algorithm = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
-        let strides = (op_a.stride, op_b.stride, product.stride);
-        // A product of one matrix with another has the function that is tuned for it.
-        let is_narrow = narrow(&[m, n, k, lda, ldb, ldc, batch]);
+        let request = Request {
+            product,
+            types: [T::TYPE.raw, C::TYPE.raw],
+            compute,
+            factors: [factors.0.0.pointer(), factors.1.0.pointer()],
+            operands: [first, second],
+            target: target as *mut c_void,
+        };
         // SAFETY: the shapes fit the matrices, which lie within their slices, and whose memory is in the uses. Factors on
         // the host live until the call has returned.
         unsafe {
             self.enqueue("gemm", stream, Pointers::of::<P>(), &uses, |blas, handle| {
-                match (batch, is_narrow) {
-                    (1, true) => blas.cublasGemmEx(
-                        handle, op_a.op, op_b.op, m as i32, n as i32, k as i32, alpha, first, ty,
-                        lda as i32, second, ty, ldb as i32, beta, target, result, ldc as i32,
-                        compute, algorithm,
-                    ),
-                    (1, false) => blas.cublasGemmEx_64(
-                        handle, op_a.op, op_b.op, m, n, k, alpha, first, ty, lda, second, ty, ldb,
-                        beta, target, result, ldc, compute, algorithm,
-                    ),
-                    (_, true) => blas.cublasGemmStridedBatchedEx(
-                        handle,
-                        op_a.op,
-                        op_b.op,
-                        m as i32,
-                        n as i32,
-                        k as i32,
-                        alpha,
-                        first,
-                        ty,
-                        lda as i32,
-                        strides.0,
-                        second,
-                        ty,
-                        ldb as i32,
-                        strides.1,
-                        beta,
-                        target,
-                        result,
-                        ldc as i32,
-                        strides.2,
-                        batch as i32,
-                        compute,
-                        algorithm,
-                    ),
-                    (_, false) => blas.cublasGemmStridedBatchedEx_64(
-                        handle, op_a.op, op_b.op, m, n, k, alpha, first, ty, lda, strides.0,
-                        second, ty, ldb, strides.1, beta, target, result, ldc, strides.2, batch,
-                        compute, algorithm,
-                    ),
-                }
+                request.make(blas, handle)
             })
+        }
+    }
+}
+
+/// A product as cuBLAS takes it.
+struct Request {
+    product: Product,
+    /// The types of the operands and of the result.
+    types: [cudaDataType; 2],
+    compute: cublasComputeType_t,
+    /// Alpha and beta.
+    factors: [*const c_void; 2],
+    operands: [*const c_void; 2],
+    target: *mut c_void,
+}
+
+impl Request {
+    /// Calls cuBLAS. A product of one matrix with another has the function that is tuned for it.
+    ///
+    /// # Safety
+    /// The handle is alive and in no other use, and the addresses are those of matrices and factors of these types and sizes.
+    unsafe fn make(&self, blas: &Cublas, handle: cublasHandle_t) -> Status {
+        let [lda, ldb, ldc] = self.product.leading_dimensions();
+        let Product {
+            rows: m, cols: n, inner: k, batch, first: op_a, second: op_b, stride, ..
+        } = self.product;
+        let ([ty, result], compute, [alpha, beta]) = (self.types, self.compute, self.factors);
+        let ([first, second], target) = (self.operands, self.target);
+        let algorithm = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
+        let is_narrow = narrow(&[m, n, k, lda, ldb, ldc, batch]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (batch, is_narrow) {
+                (1, true) => blas.cublasGemmEx(
+                    handle, op_a.op, op_b.op, m as i32, n as i32, k as i32, alpha, first, ty,
+                    lda as i32, second, ty, ldb as i32, beta, target, result, ldc as i32, compute,
+                    algorithm,
+                ),
+                (1, false) => blas.cublasGemmEx_64(
+                    handle, op_a.op, op_b.op, m, n, k, alpha, first, ty, lda, second, ty, ldb,
+                    beta, target, result, ldc, compute, algorithm,
+                ),
+                (_, true) => blas.cublasGemmStridedBatchedEx(
+                    handle,
+                    op_a.op,
+                    op_b.op,
+                    m as i32,
+                    n as i32,
+                    k as i32,
+                    alpha,
+                    first,
+                    ty,
+                    lda as i32,
+                    op_a.stride,
+                    second,
+                    ty,
+                    ldb as i32,
+                    op_b.stride,
+                    beta,
+                    target,
+                    result,
+                    ldc as i32,
+                    stride,
+                    batch as i32,
+                    compute,
+                    algorithm,
+                ),
+                (_, false) => blas.cublasGemmStridedBatchedEx_64(
+                    handle,
+                    op_a.op,
+                    op_b.op,
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    first,
+                    ty,
+                    lda,
+                    op_a.stride,
+                    second,
+                    ty,
+                    ldb,
+                    op_b.stride,
+                    beta,
+                    target,
+                    result,
+                    ldc,
+                    stride,
+                    batch,
+                    compute,
+                    algorithm,
+                ),
+            }
         }
     }
 }

@@ -28,7 +28,8 @@ use pool::Pool;
 /// cuBLAS for one context. Cloning it is cheap; clones share handles and workspaces, and may be used by several threads.
 ///
 /// Each call is ordered like a launch: behind earlier uses of its memory on other streams, and before later ones. On a
-/// stream that records it becomes part of the graph. Matrices and vectors belong to the context.
+/// stream that records it becomes part of the graph. Matrices and vectors belong to the context. While a framework captures
+/// the stream that it has lent, calls fail unless [`Config::workspace_bytes`] is 0: such a graph can't keep a workspace.
 ///
 /// # Handles and workspaces
 /// The first `Blas` of a context creates a handle, which takes cuBLAS some milliseconds. A call takes an idle handle, or
@@ -123,8 +124,8 @@ impl Blas {
             workspace_bytes: Some(bytes),
             workspaces: Some(workspaces),
         };
-        let pool = Mutex::new(Pool::new(library, context)?);
         let helper = context.stream()?;
+        let pool = Mutex::new(Pool::new(library, context)?);
         let driver = context.driver().as_sys();
         let inner = Inner { library, context: context.clone(), config, driver, helper, pool };
         Ok(Self { inner: Arc::new(inner) })

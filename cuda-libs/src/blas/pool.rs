@@ -12,7 +12,7 @@ use super::call::failed as failed_to;
 use super::call::{Needs, Pointers, Status};
 use crate::error::{Error, Result};
 use crate::load::CublasLibrary;
-use crate::park::Park;
+use crate::park::{Owner, Park, owner};
 
 /// How many workspaces of graphs are kept for further calls of their recordings, or as many as one recording has streams. A
 /// graph keeps its own in any case.
@@ -20,9 +20,11 @@ const RECORDED: usize = 4;
 
 /// What waits for the next call.
 #[derive(Debug)]
+#[expect(clippy::vec_box, reason = "each call takes one of each and puts it back: pointers move")]
 pub(super) struct Pool {
-    handles: Vec<Handle>,
-    spaces: Vec<Space>,
+    owner: Owner,
+    handles: Vec<Box<Handle>>,
+    spaces: Vec<Box<Space>>,
     /// The number of workspaces in use by calls, of those that are not a graph's.
     leased: usize,
     calls: u64,
@@ -54,21 +56,29 @@ struct Space {
 /// A handle and a workspace in use by one call. Dropping it returns both.
 pub(super) struct Lease<'a> {
     inner: &'a Inner,
-    handle: Option<Handle>,
-    space: Option<Space>,
+    handle: Option<Box<Handle>>,
+    space: Option<Box<Space>>,
     /// Whether the stream records.
     recorded: bool,
+    /// Whether it counts among the leased workspaces.
+    counted: bool,
 }
 
-static HANDLES: Park<Handle> = Park::new();
+static HANDLES: Park<Box<Handle>> = Park::new();
 
 impl Handle {
     pub(super) fn raw(&self) -> cublasHandle_t {
         self.raw
     }
 
+    /// Forgets what the handle was set to, after a call that failed: the next one sets all.
+    #[cold]
+    pub(super) fn forget(&mut self) {
+        (self.stream, self.space, self.pointers) = (None, None, None);
+    }
+
     /// Creates a handle.
-    fn create(library: CublasLibrary, context: &Context) -> Result<Self> {
+    fn create(library: CublasLibrary, context: &Context) -> Result<Box<Self>> {
         let functions = library.as_sys();
         let mut raw = std::ptr::null_mut();
         let created = context.with_current(|| {
@@ -77,7 +87,8 @@ impl Handle {
         })?;
         match created {
             Ok(cublasStatus_t::CUBLAS_STATUS_SUCCESS) => {
-                Ok(Self { raw, stream: None, space: None, pointers: None, recorded: false })
+                let new = Self { raw, stream: None, space: None, pointers: None, recorded: false };
+                Ok(Box::new(new))
             }
             Ok(status) => Err(failed_to(context, "cublasCreate", status)),
             Err(missing) => Err(library.lacks("cublasCreate", missing.name)),
@@ -137,14 +148,14 @@ impl Handle {
 impl Pool {
     /// Creates a pool with one handle: a parked one of the context, or a new one.
     pub(super) fn new(library: CublasLibrary, context: &Context) -> Result<Self> {
-        let mut handles = Vec::new();
-        while let Some((handle, _)) = HANDLES.take(context, library.as_sys(), |_| true) {
+        let (owner, mut handles) = (owner(context, library.as_sys()), Vec::new());
+        while let Some((handle, _)) = HANDLES.take(owner, |_| true) {
             handles.push(handle);
         }
         if handles.is_empty() {
             handles.push(Handle::create(library, context)?);
         }
-        Ok(Self { handles, spaces: Vec::new(), leased: 0, calls: 0 })
+        Ok(Self { owner, handles, spaces: Vec::new(), leased: 0, calls: 0 })
     }
 
     pub(super) fn workspace_bytes(&self) -> usize {
@@ -154,7 +165,7 @@ impl Pool {
 
     /// Takes the stream's handle if it waits, or another one.
     #[inline]
-    fn handle(&mut self, stream: u64) -> Option<Handle> {
+    fn handle(&mut self, stream: u64) -> Option<Box<Handle>> {
         let same = self.handles.iter().rposition(|handle| handle.stream == Some(stream));
         match same {
             Some(at) => Some(self.handles.swap_remove(at)),
@@ -164,16 +175,23 @@ impl Pool {
 
     /// Takes the stream's workspace, or, if there are `most` already, the one that was not used for the longest time.
     #[inline]
-    fn space(&mut self, stream: u64, recording: Option<RecordingId>, most: usize) -> Option<Space> {
+    fn space(
+        &mut self,
+        stream: u64,
+        recording: Option<RecordingId>,
+        most: usize,
+    ) -> Option<Box<Space>> {
         let own = |space: &Space| space.stream == stream && space.recording == recording;
-        let known = self.spaces.iter().position(own);
+        let known = self.spaces.iter().position(|space| own(space));
         let at = known.or_else(|| {
             let idle = || self.spaces.iter().enumerate().filter(|(_, one)| one.recording.is_none());
             let full = recording.is_none() && idle().count() + self.leased >= most;
             let oldest = idle().filter(|_| full).min_by_key(|(_, space)| space.last);
             oldest.map(|(at, _)| at)
         });
-        at.map(|at| Space { stream, ..self.spaces.swap_remove(at) })
+        let mut space = self.spaces.swap_remove(at?);
+        space.stream = stream;
+        Some(space)
     }
 }
 
@@ -204,12 +222,14 @@ impl Inner {
         pool.calls += 1;
         let handle = if needs.handle { pool.handle(id) } else { None };
         let space = if bytes == 0 { None } else { pool.space(id, recording, self.most()) };
-        if recording.is_none() {
+        let counted = recording.is_none() && bytes > 0;
+        if counted {
             pool.leased += 1;
         }
         drop(pool);
         // Returns what it has, whatever fails.
-        let mut lease = Lease { inner: self, handle, space, recorded: recording.is_some() };
+        let recorded = recording.is_some();
+        let mut lease = Lease { inner: self, handle, space, recorded, counted };
         if needs.handle && lease.handle.is_none() {
             lease.handle = Some(Handle::create(self.library, &self.context)?);
         }
@@ -220,7 +240,7 @@ impl Inner {
             // Memory of a graph lives outside of it, so that the graph can run many times.
             let home = if recording.is_some() { &self.helper } else { stream };
             let buffer = DeviceBuffer::uninit(home, bytes)?;
-            lease.space = Some(Space { stream: id, recording, last: 0, buffer });
+            lease.space = Some(Box::new(Space { stream: id, recording, last: 0, buffer }));
         }
         Ok(lease)
     }
@@ -232,7 +252,7 @@ impl Lease<'_> {
     pub(super) fn parts(
         &mut self,
     ) -> (Option<&mut Handle>, Option<&DeviceBuffer<MaybeUninit<u8>>>) {
-        (self.handle.as_mut(), self.space.as_ref().map(|space| &space.buffer))
+        (self.handle.as_deref_mut(), self.space.as_ref().map(|space| &space.buffer))
     }
 }
 
@@ -241,7 +261,7 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut dropped = None;
         let mut pool = self.inner.lock();
-        if !self.recorded {
+        if self.counted {
             pool.leased = pool.leased.saturating_sub(1);
         }
         pool.handles.extend(self.handle.take());
@@ -276,13 +296,10 @@ impl Drop for Inner {
     /// Parks the handles: cuBLAS waits for the device when it destroys one. Those of a context that is gone, or without a
     /// name, stay allocated: the driver frees their device memory with the context.
     fn drop(&mut self) {
-        if cuda_safe::check_caller().is_err() {
-            return;
-        }
         let pool = self.pool.get_mut().unwrap_or_else(PoisonError::into_inner);
         for handle in std::mem::take(&mut pool.handles) {
             let is_recorded = handle.recorded;
-            HANDLES.put(&self.context, self.library.as_sys(), handle, is_recorded);
+            HANDLES.put(pool.owner, handle, is_recorded);
         }
     }
 }
@@ -297,10 +314,10 @@ pub(super) fn close(inner: Arc<Inner>) -> Result<()> {
         return Err(Error::invalid("close", "blas", "belongs to a context that records"));
     }
     inner.context.synchronize()?;
-    let (library, context) = (inner.library, inner.context.clone());
+    let (library, context, owner) = (inner.library, inner.context.clone(), inner.lock().owner);
     drop(inner);
     let functions = library.as_sys();
-    HANDLES.destroy_excess(&context, functions, 0, |handle| {
+    HANDLES.destroy_excess(&context, owner, 0, |handle| {
         let destroyed = context.with_current(|| {
             // SAFETY: the handle is alive, no other thread has it, and its work is done. Its stream may be gone, so it gets
             // the legacy stream.

@@ -70,7 +70,8 @@ const AREAS: usize = 4;
 /// ```
 ///
 /// # Plans and work areas
-/// Creating a plan takes the library milliseconds. Each stream has a work area, up to [`Config::work_areas`] of them;
+/// Creating a plan takes the library milliseconds. It may wait for the device, so it is refused while any thread records
+/// in the context: make plans before. Each stream has a work area, up to [`Config::work_areas`] of them;
 /// further streams share them, so that transforms of two such streams run one after the other. If at some moment more
 /// threads than that call, each of them has a work area that is freed after its call. A graph keeps the work areas that
 /// it has recorded.
@@ -229,8 +230,8 @@ impl<I: Transform<O>, O: Transform<I, Real = I::Real>> Fft<I, O> {
     ///
     /// # Errors
     /// As [`Library::load`](crate::Library::load). [`Error::Invalid`] if a length, the batch or a stride is 0, memory
-    /// is smaller than a transform, elements that are written overlap, or a number is above 2^63. [`Error::Cufft`] if
-    /// the library refuses the shape, or lacks memory.
+    /// is smaller than a transform, elements that are written overlap, a number is above 2^63, or a new plan is needed
+    /// while the context records. [`Error::Cufft`] if the library refuses the shape, or lacks memory.
     #[doc(alias = "cufftPlanMany")]
     #[doc(alias = "cufftPlan1d")]
     #[doc(alias = "cufftPlan2d")]

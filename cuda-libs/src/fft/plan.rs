@@ -1,7 +1,11 @@
 //! Plans of cuFFT: creating, binding to a stream and a work area, running, and parking them.
 
+#[cfg(feature = "tape")]
+use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+#[cfg(feature = "tape")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,11 +16,18 @@ use cuda_sys::cufft::{Cufft, cufftHandle, cufftResult, cufftType};
 use super::shape::Resolved;
 use crate::error::{Error, Result};
 use crate::load::CufftLibrary;
-use crate::park::Park;
+use crate::park::{Owner, Park, owner};
 use crate::uses::{Uses, WithWorkspace, is_own};
 
 /// How many plans of dropped `Fft`s are kept for the next ones of their shape, in each context.
 const PARKED: usize = 16;
+
+/// How many areas of recorded calls are kept for further calls of their recordings, or as many as one recording has
+/// streams. A graph keeps its own in any case.
+const RECORDED: usize = 4;
+
+/// On an H200, cuFFT 12.0 can't plan 251 numbers during a capture of another thread, and invalidates it.
+const RECORDS: &str = "records, which a new plan could invalidate: make plans before the capture";
 
 static PLANS: Park<Plan> = Park::new();
 
@@ -30,6 +41,7 @@ type Area = DeviceBuffer<MaybeUninit<u8>>;
 pub(crate) struct Inner {
     pub(crate) library: CufftLibrary,
     pub(crate) context: Context,
+    owner: Owner,
     pub(crate) shape: Resolved,
     most_areas: usize,
     pub(super) area_bytes: usize,
@@ -38,6 +50,9 @@ pub(crate) struct Inner {
     areas: Mutex<Areas>,
     /// Whether a graph may use memory of the plan.
     is_recorded: AtomicBool,
+    /// The plan of the adjoint, an `Fft`: a capture could not make it.
+    #[cfg(feature = "tape")]
+    pub(crate) adjoint: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// Work areas that wait for the next call.
@@ -45,8 +60,8 @@ pub(crate) struct Inner {
 struct Areas {
     /// The areas of streams, the latest used one last.
     of_streams: Vec<(u64, Area)>,
-    /// The area of the last recorded call.
-    recorded: Option<(RecordingId, u64, Area)>,
+    /// The areas of recorded streams, the latest used one last.
+    recorded: Vec<(RecordingId, u64, Area)>,
 }
 
 /// A plan of cuFFT, with its stream and its work area.
@@ -61,6 +76,7 @@ struct Plan {
 }
 
 impl Plan {
+    /// Not during a capture of the context.
     fn create(
         library: CufftLibrary,
         context: &Context,
@@ -179,25 +195,33 @@ impl Inner {
         shape: Resolved,
         most_areas: usize,
     ) -> Result<Self> {
-        let parked =
-            PLANS.take(context, library.as_sys(), |plan| plan.ty == ty && plan.shape == shape);
+        let owner = owner(context, library.as_sys());
+        let parked = PLANS.take(owner, |plan| plan.ty == ty && plan.shape == shape);
         let (plan, is_recorded) = match parked {
             Some(parked) => parked,
             None => {
+                if context.is_recording() {
+                    return Err(Error::invalid(super::NEW, "context", RECORDS));
+                }
                 // The new plan does not need the memory of the others.
-                let _ = destroy_parked(library, context, PARKED);
-                (Plan::create(library, context, ty, &shape)?, false)
+                let _ = destroy_parked(library, context, owner, PARKED);
+                // cuFFT may wait for the device.
+                let new = || Plan::create(library, context, ty, &shape);
+                (context.outside_captures(new)??, false)
             }
         };
         Ok(Self {
             library,
             context: context.clone(),
+            owner,
             shape,
             most_areas,
             area_bytes: plan.area_bytes,
             plan: Mutex::new(plan),
             areas: Mutex::default(),
             is_recorded: AtomicBool::new(is_recorded),
+            #[cfg(feature = "tape")]
+            adjoint: OnceLock::new(),
         })
     }
 
@@ -213,8 +237,11 @@ impl Inner {
             return Ok(None);
         }
         if let Some(recording) = recording {
-            let kept =
-                lock(&self.areas).recorded.take_if(|(of, by, _)| (*of, *by) == (recording, id));
+            let mut areas = lock(&self.areas);
+            let list = &mut areas.recorded;
+            let own = list.iter().position(|(of, by, _)| (*of, *by) == (recording, id));
+            let kept = own.map(|at| list.remove(at));
+            drop(areas);
             return Ok(Some(match kept {
                 Some((.., area)) => area,
                 // Memory of a graph lives outside of it, so that the graph can run many times.
@@ -237,7 +264,11 @@ impl Inner {
         let mut areas = lock(&self.areas);
         let dropped = match stream.recording_id() {
             Some(recording) => {
-                areas.recorded.replace((recording, stream.id(), area)).map(|(.., area)| area)
+                let list = &mut areas.recorded;
+                let other = list.iter().position(|(of, ..)| *of != recording);
+                let dropped = other.filter(|_| list.len() >= RECORDED).map(|at| list.remove(at).2);
+                list.push((recording, stream.id(), area));
+                dropped
             }
             None => {
                 areas.of_streams.push((stream.id(), area));
@@ -286,9 +317,14 @@ impl Inner {
     }
 }
 
-fn destroy_parked(library: CufftLibrary, context: &Context, most: usize) -> Result<()> {
+fn destroy_parked(
+    library: CufftLibrary,
+    context: &Context,
+    owner: Owner,
+    most: usize,
+) -> Result<()> {
     let functions = library.as_sys();
-    PLANS.destroy_excess(context, functions, most, |plan| {
+    PLANS.destroy_excess(context, owner, most, |plan| {
         let status = context.with_current(|| {
             // SAFETY: the plan is alive, no other thread has it, and its work is done. Its stream may be gone, so it gets
             // the legacy stream.
@@ -304,14 +340,11 @@ fn destroy_parked(library: CufftLibrary, context: &Context, most: usize) -> Resu
 impl Drop for Inner {
     /// Parks the plan: cuFFT frees memory when it destroys one, which may wait for the device.
     fn drop(&mut self) {
-        if cuda_safe::check_caller().is_err() {
-            return;
-        }
         let plan = self.plan.get_mut().unwrap_or_else(PoisonError::into_inner);
         let nothing = Plan { raw: 0, shape: plan.shape.clone(), ..*plan };
         let plan = std::mem::replace(plan, nothing);
         let is_recorded = *self.is_recorded.get_mut();
-        PLANS.put(&self.context, self.library.as_sys(), plan, is_recorded);
+        PLANS.put(self.owner, plan, is_recorded);
     }
 }
 
@@ -321,5 +354,5 @@ pub(super) fn clear(library: CufftLibrary, context: &Context) -> Result<()> {
         return Err(Error::invalid("close", "context", "records"));
     }
     context.synchronize()?;
-    destroy_parked(library, context, 0)
+    destroy_parked(library, context, owner(context, library.as_sys()), 0)
 }

@@ -42,7 +42,7 @@ use crate::load::CublasLtLibrary;
 /// share. It is not destroyed: the driver frees its device memory with the context.
 #[derive(Debug, Clone)]
 pub struct Lt {
-    pub(super) blas: Blas,
+    pub(crate) blas: Blas,
     pub(super) library: CublasLtLibrary,
     pub(super) handle: Handle,
     pub(super) cache: Cache,

@@ -131,8 +131,11 @@ impl<M: Precision<A, B, D>, A: Element, B: Element, D: Element> Plan<M, A, B, D>
         if problem.amax && !is_eight_bits(of_d) {
             return invalid("amax", "is that of a result of 8-bit floats");
         }
-        let Problem { a, b, d, .. } = problem;
-        let shape = Shape::new(CALL, (a, false), (b, false), d)?;
+        let Problem { a, b, d, conjugate: [conjugate_a, conjugate_b], .. } = problem;
+        if (*conjugate_a || *conjugate_b) && !of_a.is_complex() {
+            return invalid("conjugated", "is for complex numbers");
+        }
+        let shape = Shape::new(CALL, (a, *conjugate_a), (b, *conjugate_b), d)?;
         let chosen = match shape {
             None => None,
             Some(shape) if shape.inner == 0 => {
@@ -392,10 +395,15 @@ impl<M: Precision<A, B, D>, A: Element, B: Element, D: Element> Plan<M, A, B, D>
     }
 
     /// Fails for matrices of other layouts than the plan's.
-    fn fits(&self, a: &Mat<'_, A>, b: &Mat<'_, B>, d: &MatMut<'_, D>) -> Result<()> {
-        for (name, conjugate) in [("a", a.conjugate), ("b", b.conjugate)] {
-            if conjugate {
-                return Err(Error::invalid(CALL, name, "is conjugated, which no plan is made for"));
+    pub(crate) fn fits(&self, a: &Mat<'_, A>, b: &Mat<'_, B>, d: &MatMut<'_, D>) -> Result<()> {
+        let given = [("a", a.conjugate), ("b", b.conjugate)];
+        for ((name, given), planned) in given.into_iter().zip(self.problem.conjugate) {
+            if given != planned {
+                let message = match given {
+                    true => "is conjugated, which the plan was not made for",
+                    false => "is not conjugated, but the plan was made for the conjugate",
+                };
+                return Err(Error::invalid(CALL, name, message));
             }
         }
         let Problem { a: of_a, b: of_b, d: of_d, .. } = &self.problem;

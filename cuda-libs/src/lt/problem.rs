@@ -15,7 +15,8 @@ pub enum Activation {
     Relu,
     /// The Gaussian error linear unit, in the approximation by `tanh`, which cuBLASLt computes to some 11 bits.
     Gelu,
-    /// The gradient of ReLU: the element where the saved input was positive, else 0.
+    /// The gradient of ReLU: the element where the saved input was positive, else 0. An input of 0 counts as positive in
+    /// cuBLASLt 13.1.
     ReluGradient,
     /// The gradient of GELU: the element times the derivative at the saved input.
     GeluGradient,
@@ -28,15 +29,17 @@ pub enum Activation {
 /// multiples of 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Problem {
-    pub(super) a: Layout,
-    pub(super) b: Layout,
-    pub(super) d: Layout,
-    pub(super) activation: Activation,
+    pub(crate) a: Layout,
+    pub(crate) b: Layout,
+    pub(crate) d: Layout,
+    /// Whether the elements of a and of b are taken as their conjugates.
+    pub(super) conjugate: [bool; 2],
+    pub(crate) activation: Activation,
     pub(super) bias: bool,
-    pub(super) save: bool,
-    pub(super) scales: bool,
-    pub(super) amax: bool,
-    pub(super) on_device: bool,
+    pub(crate) save: bool,
+    pub(crate) scales: bool,
+    pub(crate) amax: bool,
+    pub(crate) on_device: bool,
     pub(super) alignment: usize,
 }
 
@@ -49,6 +52,7 @@ impl Problem {
             a,
             b,
             d,
+            conjugate: [false; 2],
             activation: Activation::Identity,
             bias: false,
             save: false,
@@ -57,6 +61,13 @@ impl Problem {
             on_device: false,
             alignment: 16,
         }
+    }
+
+    /// Plans for conjugated views of complex matrices, as [`Mat::adjoint`](crate::Mat::adjoint) returns them: of `a`, of
+    /// `b`, or of both. cuBLASLt conjugates only matrices of the other order than that of `d`.
+    #[must_use]
+    pub fn conjugated(self, a: bool, b: bool) -> Self {
+        Self { conjugate: [a, b], ..self }
     }
 
     /// Adds a vector to each row of `d`, which is row-major: [`Extras::bias`](super::Extras::bias).

@@ -158,9 +158,17 @@ impl Layout {
         Ok((part, if part.span() == Some(0) { 0 } else { line * leading + at }))
     }
 
-    /// Fails unless the matrices lie within `len` elements.
+    /// Fails unless the matrices lie within `len` elements. Returns the number of elements from the first to the last one.
     #[inline]
-    pub(crate) fn within(&self, len: usize) -> Result<()> {
+    pub(crate) fn within(&self, len: usize) -> Result<usize> {
+        match self.span() {
+            Some(span) if span <= len && self.leading_dimension() >= self.lines().0 => Ok(span),
+            span => Err(self.not_within(len, span)),
+        }
+    }
+
+    #[cold]
+    fn not_within(&self, len: usize, span: Option<usize>) -> Error {
         let (line, _) = self.lines();
         let leading = self.leading_dimension();
         if leading < line {
@@ -168,27 +176,24 @@ impl Layout {
                 Order::RowMajor => "columns of a row-major",
                 Order::ColumnMajor => "rows of a column-major",
             };
-            return Err(Error::invalid(
+            return Error::invalid(
                 "layout",
                 "leading",
                 format!("dimension {leading} is less than the {line} {what} matrix"),
-            ));
+            );
         }
-        match self.span() {
-            Some(span) if span <= len => Ok(()),
-            span => Err(Error::invalid(
-                "layout",
-                "data",
-                format!(
-                    "has {len} elements; {} x {} with leading dimension {leading}, {} times at a distance of {}, needs {}",
-                    self.rows,
-                    self.cols,
-                    self.batch,
-                    self.batch_stride(),
-                    span.map_or_else(|| "more than 2^64".to_owned(), |span| span.to_string())
-                ),
-            )),
-        }
+        Error::invalid(
+            "layout",
+            "data",
+            format!(
+                "has {len} elements; {} x {} with leading dimension {leading}, {} times at a distance of {}, needs {}",
+                self.rows,
+                self.cols,
+                self.batch,
+                self.batch_stride(),
+                span.map_or_else(|| "more than 2^64".to_owned(), |span| span.to_string())
+            ),
+        )
     }
 
     /// Fails if matrices of the batch overlap.

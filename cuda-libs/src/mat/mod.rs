@@ -45,6 +45,7 @@ impl<'a, T: Element> Mat<'a, T> {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) if there are not enough elements.
+    #[inline]
     pub fn new(data: impl Into<DeviceSlice<'a, T>>, rows: usize, cols: usize) -> Result<Self> {
         Self::with(data, Layout::new(rows, cols))
     }
@@ -53,10 +54,11 @@ impl<'a, T: Element> Mat<'a, T> {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) if there are not enough elements, or the leading dimension is too small.
+    #[inline]
     pub fn with(data: impl Into<DeviceSlice<'a, T>>, layout: Layout) -> Result<Self> {
         let data = data.into();
-        layout.within(data.len())?;
-        let data = data.slice(..layout.span().unwrap_or(0))?;
+        let span = layout.within(data.len())?;
+        let data = data.slice(..span)?;
         Ok(Self { data, layout, conjugate: false })
     }
 
@@ -100,6 +102,7 @@ impl<'a, T: Element> MatMut<'a, T> {
     ///
     /// # Errors
     /// As [`Mat::new`].
+    #[inline]
     pub fn new(data: impl Into<DeviceSliceMut<'a, T>>, rows: usize, cols: usize) -> Result<Self> {
         Self::with(data, Layout::new(rows, cols))
     }
@@ -109,11 +112,12 @@ impl<'a, T: Element> MatMut<'a, T> {
     /// # Errors
     /// As [`Mat::with`], and if matrices of a batch overlap. Of matrices that lie neither one after the other nor with their
     /// rows side by side within the leading dimension, all are taken to overlap.
+    #[inline]
     pub fn with(data: impl Into<DeviceSliceMut<'a, T>>, layout: Layout) -> Result<Self> {
         let data = data.into();
-        layout.within(data.len())?;
+        let span = layout.within(data.len())?;
         layout.apart()?;
-        let (data, _) = data.split_at_mut(layout.span().unwrap_or(0))?;
+        let (data, _) = data.split_at_mut(span)?;
         Ok(Self { data, layout })
     }
 

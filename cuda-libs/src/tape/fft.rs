@@ -115,12 +115,20 @@ pub fn inverse_real<'x, R: Real + Transformed>(
     record(recorder, blas, fft, adjoint, input, output, run)
 }
 
-/// Returns a plan of another shape with the library of this one.
+/// Returns the plan of the adjoint, of another shape and with the library of this one, which keeps it.
 fn other<I, O, A: Transform<B>, B: Transform<A, Real = A::Real>>(
     fft: &Fft<I, O>,
     shape: Resolved,
 ) -> Result<Fft<A, B>> {
-    Fft::resolved(&fft.inner.context, shape, &Config::new().library(fft.inner.library))
+    let kept = fft.inner.adjoint.get().and_then(|kept| kept.downcast_ref::<Fft<A, B>>());
+    if let Some(kept) = kept {
+        return Ok(kept.clone());
+    }
+    let config = Config::new().library(fft.inner.library);
+    let made: Fft<A, B> = Fft::resolved(&fft.inner.context, shape, &config)?;
+    // Of two threads, one's is kept.
+    let _ = fft.inner.adjoint.set(Box::new(made.clone()));
+    Ok(made)
 }
 
 fn other_direction<R: Transformed>(
@@ -169,7 +177,12 @@ where
     let reads = custom.reads(input.slice(..from.min(input.len()))?.cast::<R>()?, Primal::None)?;
     let written = output.as_slice();
     let written = written.slice(..to.min(written.len()))?.cast::<R>()?;
-    let op = Op { blas: blas.clone(), input: reads, output: custom.overwrites(written)?, adjoint };
+    let op = Op {
+        blas: blas.clone(),
+        input: reads,
+        output: custom.overwrites(written, Primal::None)?,
+        adjoint,
+    };
     Ok(custom.run(op, |stream| Ok(run(stream, output)?))?)
 }
 

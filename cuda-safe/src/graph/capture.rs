@@ -71,10 +71,10 @@ impl Context {
     ///
     /// # Waiting
     /// A capture begins only when no other thread waits for the whole context, by
-    /// [`Context::synchronize`] or [`Context::free_deferred`]: such a wait would invalidate it. Until then this call
-    /// waits. So a host function must not wait for a thread that records: if a third thread waits for the context
-    /// meanwhile, and so for that host function, none of the three goes on. While a graph is recorded, these two calls
-    /// are errors.
+    /// [`Context::synchronize`] or [`Context::free_deferred`], or runs [`Context::outside_captures`], as libraries do:
+    /// such a wait would invalidate it. Until then this call waits. So a host function must not wait for a thread that
+    /// records: if a third thread waits for the context meanwhile, and so for that host function, none of the three goes
+    /// on. While a graph is recorded, these calls are errors.
     ///
     /// # Memory of the graph
     /// A buffer made in the closure is allocated and freed by the graph each time that it runs: it
@@ -240,7 +240,10 @@ impl Stream {
     /// Returns which recording the stream belongs to; `None` on a stream that doesn't record. Work on the streams of
     /// one recording runs in one launch of its graph, or not at all.
     #[must_use]
+    #[inline]
     pub fn recording_id(&self) -> Option<super::RecordingId> {
+        // Most streams do not record.
+        self.inner().capture.as_ref()?;
         Capture::of(self.inner()).map(|capture| capture.id())
     }
 }

@@ -253,6 +253,12 @@ impl<'a, 's> Params<'a, 's> {
     }
 }
 
+/// A program can implement [`Activates`](gpu_phases::target::Activates), and adjoints write the gradient of a whole value.
+#[cold]
+fn no_place() -> Error {
+    Error::invalid("the memory of an active argument does not begin with exactly its value")
+}
+
 #[cold]
 fn too_many() -> Error {
     Error::invalid("the arguments of the kernel are more than a launch can have")
@@ -297,7 +303,11 @@ impl<'a> Visit<'a, &Stream> for Params<'a, '_> {
         value: T,
         place: <&Stream as Target>::Read<'a, T>,
     ) -> Result<()> {
-        self.memory((place.allocation(), place.byte_range(), Access::Read))?;
+        let range = place.byte_range();
+        if range != (0..size_of::<T>()) {
+            return Err(no_place());
+        }
+        self.memory((place.allocation(), range, Access::Read))?;
         self.push(value)
     }
 

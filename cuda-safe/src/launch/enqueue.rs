@@ -6,7 +6,7 @@ use cuda_sys::CUstream;
 
 use super::KernelArgs;
 use crate::error::Result;
-use crate::memory::{Enqueue, Enqueuing};
+use crate::memory::{DirectEnqueuing, Enqueue, Enqueuing};
 use crate::stream::Stream;
 
 impl Stream {
@@ -41,19 +41,37 @@ impl Stream {
     /// `call` must not call this crate, some of whose locks are held: it would deadlock. It enqueues work only on the
     /// stream that it is given, and that work uses device memory of this crate only as `uses` says. All other resources
     /// of the work live until it has run; on a stream that records, as long as the graph.
+    #[inline]
     pub unsafe fn enqueue<A: KernelArgs, R>(
         &self,
         uses: A,
         call: impl FnOnce(CUstream) -> R,
     ) -> Result<R> {
-        let mut enqueuing = Enqueuing::of_no_launch(self)?;
-        uses.check_unborrowed()?;
-        let raw = self.inner().raw;
-        // Recorded whatever becomes of the call: part of the work may have been enqueued.
-        let called = |_: &mut _| Ok(catch_unwind(AssertUnwindSafe(|| call(raw))));
-        let enqueued = enqueuing.run(&uses, None, called)?;
-        enqueued.recorded?;
-        drop(enqueuing);
-        enqueued.output.or_else(|panic| resume_unwind(panic))
+        let queue = self.inner();
+        let called = if queue.capture.is_some() {
+            around(Enqueuing::of_no_launch(self)?, &uses, call)
+        } else {
+            if !queue.plain {
+                queue.usable_here()?;
+            }
+            around(DirectEnqueuing::on(self, &mut None)?, &uses, call)
+        };
+        called?.or_else(|panic| resume_unwind(panic))
     }
+}
+
+/// Makes the call, and returns what it returns, or its panic, after the locks of the enqueue are released.
+#[inline]
+fn around<'a, A: KernelArgs, R>(
+    mut enqueuing: impl Enqueue<'a>,
+    uses: &A,
+    call: impl FnOnce(CUstream) -> R,
+) -> Result<std::thread::Result<R>> {
+    uses.check_unborrowed()?;
+    let raw = enqueuing.stream().inner().raw;
+    // Recorded whatever becomes of the call: part of the work may have been enqueued.
+    let called = |_: &mut _| Ok(catch_unwind(AssertUnwindSafe(|| call(raw))));
+    let enqueued = enqueuing.run(uses, None, called)?;
+    enqueued.recorded?;
+    Ok(enqueued.output)
 }

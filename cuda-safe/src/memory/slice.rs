@@ -49,6 +49,7 @@ macro_rules! view {
     ($view:ident) => {
         impl<'a, T: Copy + 'static> $view<'a, T> {
             /// Returns the elements from `offset` bytes on. Callers have checked bounds and alignment.
+            #[inline]
             pub(crate) fn new(allocation: &'a Arc<Allocation>, offset: usize, len: usize) -> Self {
                 debug_assert!(offset + len * size_of::<T>() <= allocation.size_bytes());
                 Self { allocation, offset, len, marker: PhantomData }
@@ -134,6 +135,7 @@ macro_rules! view {
                 copy::download(stream, self.allocation, self.offset, copy::Target::of(target))
             }
 
+            #[inline]
             fn bounds(&self, range: impl RangeBounds<usize>) -> Result<Range<usize>> {
                 let start = match range.start_bound() {
                     Bound::Included(start) => Some(*start),
@@ -182,6 +184,7 @@ impl<'a, T: Copy + 'static> DeviceSlice<'a, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it reaches past the end.
+    #[inline]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
         let range = self.bounds(range)?;
         let offset = self.offset + range.start * size_of::<T>();
@@ -240,6 +243,7 @@ impl<'a, T: Copy + 'static> DeviceSliceMut<'a, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `middle` is past the end.
+    #[inline]
     pub fn split_at_mut(
         self,
         middle: usize,

@@ -1,6 +1,6 @@
 //! Transforms on several streams, in graphs, by several threads; plans and work areas.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cuda_libs::Complex;
-use cuda_libs::fft::{Config, Fft, Shape};
-use cuda_safe::{DeviceBuffer, Stream};
+use cuda_libs::fft::{Config, Fft};
+use cuda_safe::{DeviceBuffer, Pool, Stream};
 use cuda_sys::cufft::{cufftHandle, cufftResult};
 use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
@@ -28,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(dropped_in_a_capture),
         device(a_graph_outlives_its_plan),
         device(plans_are_bounded),
+        device(areas_of_branches),
         device(captures_wait_for_close),
         device(closing),
     ]
@@ -102,14 +103,20 @@ fn a_captured_transform(device: &TestDevice) -> TestResult {
     check(&stream, &others[0], 20)
 }
 
-/// A new plan, which is made in the capture.
+/// A new plan is refused in a capture; the first call of one, and a kept plan, are not.
 fn the_first_call_is_captured(device: &TestDevice) -> TestResult {
-    let (stream, config) = (device.stream()?, config(device)?);
-    let state = buffers(&stream)?;
-    let mut graph = device.context().capture(state, |stream, data| {
-        let fft = Fft::with(device.context(), Shape::from(N), &config)?;
-        Ok(turn(&fft, [stream, stream], data)?)
+    let (stream, config, context) = (device.stream()?, config(device)?, device.context());
+    let (mut fft, state) = (Some(Plan::with(context, N, &config)?), buffers(&stream)?);
+    let made = RefCell::new(None);
+    let mut graph = context.capture(state, |stream, data| {
+        made.replace(Some(Plan::with(context, N + 1, &config).map(drop)));
+        drop(fft.take());
+        Ok(turn(&Plan::with(context, N, &config)?, [stream, stream], data)?)
     })?;
+    let made = made.take().ok_or_else(|| Failure::new("nothing was recorded"))?;
+    let refusal =
+        "fft: context records, which a new plan could invalidate: make plans before the capture";
+    refused(made, refusal)?;
     graph.launch(&stream)?;
     check(&stream, &graph.state()[0], 1)
 }
@@ -203,6 +210,36 @@ fn plans_are_bounded(device: &TestDevice) -> TestResult {
     on_destroy(None);
     graph.launch(&stream)?;
     check(&stream, &graph.state()[0], 1)
+}
+
+/// Two streams of a graph by turns: each has one work area.
+fn areas_of_branches(device: &TestDevice) -> TestResult {
+    // A prime, for which cuFFT needs a work area.
+    const LONG: usize = 10_007;
+    let (stream, context) = (device.stream()?, device.context());
+    let fft = Fft::<C, C>::with(context, LONG, &config(device)?)?;
+    let pool = Pool::default_of(context)?;
+    let used = |turns: usize| -> Result<u64, Failure> {
+        let new = || DeviceBuffer::<C>::zeroed(&stream, LONG);
+        let state = (new()?, new()?);
+        let before = pool.used_bytes()?;
+        let graph = context.capture(state, |stream, (first, second)| {
+            let branch = stream.fork()?;
+            for _ in 0..turns {
+                fft.forward_in_place(stream, &mut *first)?;
+                fft.forward_in_place(&branch, &mut *second)?;
+            }
+            Ok(fft.forward_in_place(stream, first)?)
+        })?;
+        let used = pool.used_bytes()?.saturating_sub(before);
+        drop(graph);
+        Ok(used)
+    };
+    let bound = 2 * fft.work_area_bytes() as u64;
+    ensure!(bound > 0, "there is no work area");
+    let used = used(20)?;
+    ensure!(used <= bound, "{used} bytes of 20 turns; two areas have {bound}");
+    Ok(())
 }
 
 unsafe extern "C" fn destroy(plan: cufftHandle) -> cufftResult {

@@ -10,6 +10,7 @@ use cuda_sys::cublas::{
     cublasComputeType_t, cublasGemmAlgo_t, cublasHandle_t, cublasOperation_t, cublasStatus_t,
     cudaDataType,
 };
+use ndarray::Array2;
 use test_harness::{Case, Rng, TestDevice, TestResult, cases, ensure};
 
 use super::lab::{Matrix, Number, ORDERS, Wide, blas, config, is_emulated, order};
@@ -53,6 +54,22 @@ fn tolerance<T: Number, C: Number>(inner: usize) -> f64 {
 /// The sum of products of a row and a column.
 fn product(inner: usize, a: impl Fn(usize) -> Wide, b: impl Fn(usize) -> Wide) -> Wide {
     (0..inner).map(|l| a(l) * b(l)).sum()
+}
+
+/// Compares the sums with `matrixmultiply`, by `ndarray`.
+fn second_opinion(
+    (m, n, k): (usize, usize, usize),
+    a: impl Fn(usize, usize) -> Wide,
+    b: impl Fn(usize, usize) -> Wide,
+) -> TestResult {
+    let rows = Array2::from_shape_fn((m, k), |(i, l)| a(i, l));
+    let columns = Array2::from_shape_fn((k, n), |(l, j)| b(l, j));
+    for ((i, j), second) in rows.dot(&columns).indexed_iter() {
+        let sum = product(k, |l| a(i, l), |l| b(l, j));
+        let off = (sum - second).norm();
+        ensure!(off <= 1e-14 * (k + 1) as f64, "the oracles: {sum} is not {second} at {i}, {j}");
+    }
+    Ok(())
 }
 
 const FACTORS: [f64; 4] = [0.0, 1.0, -0.5, 1.25];
@@ -118,6 +135,10 @@ where
             View::Transposed => matrix.get(index, col, row),
             View::Adjoint => matrix.get(index, col, row).conj(),
         };
+        for index in 0..batch {
+            let of_a = |i, l| get(&a, va, index, i, l);
+            second_opinion((m, n, k), of_a, |l, j| get(&b, vb, index, l, j))?;
+        }
         c.check(&stream, 3.0 * tolerance::<T, C>(k), (m, n, batch), |index, i, j| {
             let sum = product(k, |l| get(&a, va, index, i, l), |l| get(&b, vb, index, l, j));
             Some(alpha.wide() * sum + beta.wide() * c.get(index, i, j))
@@ -173,6 +194,7 @@ fn large(device: &TestDevice) -> TestResult {
     let b = Matrix::<f32>::new(&stream, &mut rng, (k, n), Order::RowMajor, 1)?;
     let mut c = Matrix::<f32>::new(&stream, &mut rng, (m, n), Order::RowMajor, 1)?;
     blas.gemm(&stream, 0.5, a.mat()?, b.mat()?, 1.0, c.mat_mut()?)?;
+    second_opinion((m, n, k), |i, l| a.get(0, i, l), |l, j| b.get(0, l, j))?;
     c.check(&stream, tolerance::<f32, f32>(k), (m, n, 1), |_, i, j| {
         Some(0.5 * product(k, |l| a.get(0, i, l), |l| b.get(0, l, j)) + c.get(0, i, j))
     })

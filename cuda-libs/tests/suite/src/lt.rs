@@ -15,6 +15,7 @@ use cuda_sys::cublaslt::{
 use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 use super::lab::{Matrix, Number, Wide, blas, config, is_emulated, order};
+use super::lt_refusals::{wrong_calls, wrong_plans};
 use super::refusals::refused;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -27,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(of_f16 = of::<marker::F32, f16, f16>),
         device(of_f16_to_f32 = of::<marker::F32, f16, f32>),
         device(of_bf16 = of::<marker::F32, bf16, bf16>),
+        device(conjugates),
         device(eight_bits),
         device(gradients_of_activations),
         device(factors_on_the_device),
@@ -53,12 +55,12 @@ fn lt_of(
     Ok(lt.cache(Cache::off()))
 }
 
-fn lt(device: &TestDevice) -> Result<Lt, Failure> {
+pub(crate) fn lt(device: &TestDevice) -> Result<Lt, Failure> {
     lt_of(device, &blas(device)?, &blas_emu::resolve)
 }
 
 /// The derivative is checked against differences.
-fn gelu(x: f64) -> f64 {
+pub(crate) fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x)).tanh())
 }
 
@@ -145,6 +147,43 @@ where
         })?;
     }
     Ok(())
+}
+
+/// Adjoint operands, alone and together, and what is refused.
+fn conjugates(device: &TestDevice) -> TestResult {
+    let (stream, lt, mut rng) = (device.stream()?, lt(device)?, device.rng(4214));
+    let (m, n, k) = (5, 7, 4);
+    for (ca, cb) in [(true, false), (false, true), (true, true)] {
+        let turn = |turned, rows, cols| if turned { (cols, rows) } else { (rows, cols) };
+        let a = Matrix::<Complex<f32>>::new(&stream, &mut rng, turn(ca, m, k), Order::RowMajor, 2)?;
+        let b = Matrix::<Complex<f32>>::new(&stream, &mut rng, turn(cb, k, n), Order::RowMajor, 2)?;
+        let mut d = Matrix::<Complex<f32>>::new(&stream, &mut rng, (m, n), Order::RowMajor, 2)?;
+        let of = |matrix, turned| -> Result<Mat<'_, Complex<f32>>, Failure> {
+            let view = Matrix::mat(matrix)?;
+            Ok(if turned { view.adjoint() } else { view })
+        };
+        let (va, vb) = (of(&a, ca)?, of(&b, cb)?);
+        let problem = Problem::new(*va.layout(), *vb.layout(), d.layout);
+        let plan: Plan<marker::F32, Complex<f32>, Complex<f32>, Complex<f32>> =
+            lt.plan(&problem.conjugated(ca, cb))?;
+        let factors = (Complex::new(1.0, 0.0), Complex::new(0.0, 0.0));
+        let plain = if ca { va.adjoint().transposed() } else { va };
+        if ca {
+            let run = plan.run(&stream, factors, plain, vb, d.mat_mut()?, Extras::none());
+            refused(run, "plan: a is not conjugated, but the plan was made for the conjugate")?;
+        }
+        plan.run(&stream, factors, va, vb, d.mat_mut()?, Extras::none())?;
+        let pick = |matrix: &Matrix<Complex<f32>>, at, turned, i, j| match turned {
+            true => matrix.get(at, j, i).conj(),
+            false => matrix.get(at, i, j),
+        };
+        d.check(&stream, 1e-5, (m, n, 2), |at, i, j| {
+            Some((0..k).map(|l| pick(&a, at, ca, i, l) * pick(&b, at, cb, l, j)).sum())
+        })?;
+    }
+    let real = Problem::new(Layout::new(2, 2), Layout::new(2, 2), Layout::new(2, 2));
+    let made = lt.plan::<marker::F32, f32, f32, f32>(&real.conjugated(true, false));
+    refused(made, "plan: conjugated is for complex numbers")
 }
 
 /// Products as 8-bit floats have them on all devices: `b` is the transposed view of a row-major matrix.
@@ -272,16 +311,16 @@ fn gradients_of_activations(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-const N: usize = 16;
+pub(super) const N: usize = 16;
 
 /// The plan of y = x w.
-fn plain(lt: &Lt) -> cuda_libs::Result<Plan<marker::F32, f32, f32, f32>> {
+pub(super) fn plain(lt: &Lt) -> cuda_libs::Result<Plan<marker::F32, f32, f32, f32>> {
     let layout = Layout::new(N, N);
     lt.plan(&Problem::new(layout, layout, layout))
 }
 
 /// x = 1, w = 2 on the diagonal, y.
-fn buffers(stream: &Stream) -> cuda_safe::Result<[DeviceBuffer<f32>; 3]> {
+pub(super) fn buffers(stream: &Stream) -> cuda_safe::Result<[DeviceBuffer<f32>; 3]> {
     let two: Vec<f32> = (0..N * N).map(|at| if at % (N + 1) == 0 { 2.0 } else { 0.0 }).collect();
     Ok([
         DeviceBuffer::from_slice(stream, &[1.0f32; N * N])?,
@@ -290,7 +329,7 @@ fn buffers(stream: &Stream) -> cuda_safe::Result<[DeviceBuffer<f32>; 3]> {
     ])
 }
 
-fn double<M: Precision<f32, f32, f32, Scale = f32>>(
+pub(super) fn double<M: Precision<f32, f32, f32, Scale = f32>>(
     plan: &Plan<M, f32, f32, f32>,
     stream: &Stream,
     [x, w, y]: &mut [DeviceBuffer<f32>; 3],
@@ -497,94 +536,4 @@ fn versions(device: &TestDevice) -> TestResult {
     let missing = lt_of(device, &blas, &without(c"cublasLtMatmul"))?;
     let run = double(&plain(&missing)?, &device.stream()?, &mut buffers(&device.stream()?)?);
     refused(run, "plan: this cuBLASLt 13.1.0 has no cublasLtMatmul, which came with cuBLASLt 12.0")
-}
-
-fn wrong_plans(device: &TestDevice) -> TestResult {
-    let lt = lt(device)?;
-    let of = Layout::new;
-    let plan = |problem: Problem| lt.plan::<marker::F32, f32, f32, f32>(&problem);
-    let square = Problem::new(of(8, 8), of(8, 8), of(8, 8));
-    refused(
-        plan(Problem::new(of(2, 3), of(4, 2), of(2, 2))),
-        "plan: b has 4 rows, but a has 3 columns",
-    )?;
-    refused(
-        plan(Problem::new(of(2, 0), of(0, 2), of(2, 2))),
-        "plan: a has no columns: cuBLASLt takes no empty inner dimension",
-    )?;
-    refused(plan(square.alignment(3)), "plan: alignment is no power of two from 1 to 256")?;
-    let column = Problem::new(of(8, 8), of(8, 8), of(8, 8).order(Order::ColumnMajor));
-    refused(
-        plan(column.bias()),
-        "plan: d is column-major, but cuBLASLt adds a bias to the rows of a row-major d: plan the transposed product",
-    )?;
-    refused(plan(square.save()), "plan: save is for ReLU and GELU")?;
-    let gradient = square.activation(Activation::ReluGradient);
-    refused(plan(gradient.bias()), "plan: bias is not added before a gradient")?;
-    refused(plan(square.scales()), "plan: scales are for operands of 8-bit floats")?;
-    refused(plan(square.amax()), "plan: amax is that of a result of 8-bit floats")?;
-    refused(
-        lt.plan::<marker::F64, f64, f64, f64>(&square.bias()),
-        "plan: epilogue is for real numbers of at most 32 bits",
-    )?;
-    let stride = |layout: Layout| layout.batch(1 << 31).stride(0);
-    refused(
-        plan(Problem::new(of(1, 1), of(1, 1), stride(of(1, 1)))),
-        "plan: d is a batch of 2147483648, which is above 2^31",
-    )
-}
-
-fn wrong_calls(device: &TestDevice) -> TestResult {
-    let (stream, lt) = (device.stream()?, lt(device)?);
-    let layout = Layout::new(N, N);
-    let problem = Problem::new(layout, layout, layout);
-    let biased = lt.plan::<marker::F32, f32, f32, f32>(&problem.bias())?;
-    let [x, w, mut y] = buffers(&stream)?;
-    let (a, b) = (Mat::new(&x, N, N)?, Mat::new(&w, N, N)?);
-    let mut run = |a: Mat<'_, f32>, extras: Extras<'_, f32>| {
-        biased.run(&stream, (1.0, 0.0), a, b, MatMut::new(&mut y, N, N)?, extras)
-    };
-    refused(run(a, Extras::none()), "plan: bias is missing; 16 elements are needed")?;
-    refused(
-        run(a, Extras::none().bias(x.slice(..3)?)),
-        "plan: bias has 3 elements; 16 are needed",
-    )?;
-    let mut bytes = DeviceBuffer::<u8>::zeroed(&stream, 64)?;
-    refused(
-        run(a, Extras::none().bias(&x).save(&mut bytes)),
-        "plan: save is given, but the plan takes none",
-    )?;
-    refused(
-        run(a, Extras::none().bias(x.slice(1..)?)),
-        "plan: bias lies at an address that is no multiple of 16, its alignment in the plan",
-    )?;
-    let text = run(a.transposed(), Extras::none().bias(&x)).map_err(|error| error.to_string());
-    let text = text.err().unwrap_or_default();
-    ensure!(text.starts_with("plan: a has another layout than the plan: Layout"), "{text}");
-    let part = Mat::new(x.slice(1..)?, 4, 4)?;
-    let small = Layout::new(4, 4);
-    let plan = lt.plan::<marker::F32, f32, f32, f32>(&Problem::new(small, small, small))?;
-    let mut z = DeviceBuffer::<f32>::zeroed(&stream, 16)?;
-    let call =
-        plan.run(&stream, (1.0, 0.0), part, part, MatMut::new(&mut z, 4, 4)?, Extras::none());
-    refused(
-        call,
-        "plan: a lies at an address that is no multiple of 16, its alignment in the plan",
-    )?;
-    // Nothing was enqueued, and the context is usable.
-    ensure_eq!(y.to_vec(&stream)?, vec![0.0; N * N]);
-    let mut state = buffers(&stream)?;
-    double(&plain(&lt)?, &stream, &mut state)?;
-    ensure_eq!(state[2].to_vec(&stream)?, vec![2.0; N * N]);
-    // An empty result enqueues nothing.
-    let empty = lt.plan::<marker::F32, f32, f32, f32>(&Problem::new(
-        Layout::new(0, 4),
-        small,
-        Layout::new(0, 4),
-    ))?;
-    let none = DeviceBuffer::<f32>::zeroed(&stream, 0)?;
-    let mut result = DeviceBuffer::<f32>::zeroed(&stream, 0)?;
-    let (a, b) = (Mat::new(&none, 0, 4)?, Mat::new(&z, 4, 4)?);
-    empty.run(&stream, (1.0, 0.0), a, b, MatMut::new(&mut result, 0, 4)?, Extras::none())?;
-    Ok(())
 }

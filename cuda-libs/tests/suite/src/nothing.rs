@@ -29,11 +29,23 @@ extern "C" fn nothing() -> cublasStatus_t {
 /// # Errors
 /// None is expected.
 pub fn library() -> Result<CublasLibrary> {
+    // SAFETY: no function is another one.
+    unsafe { library_with(|_| None) }
+}
+
+/// Returns the library with some other functions.
+///
+/// # Safety
+/// The functions have the C ABI of their names, or no arguments.
+pub(crate) unsafe fn library_with(
+    others: impl Fn(&CStr) -> Option<extern "C" fn() -> cublasStatus_t>,
+) -> Result<CublasLibrary> {
     let resolve = |name: &CStr| match name.to_bytes() {
         b"cublasGetProperty" => property as *const c_void,
         b"cublasCreate_v2" => create as *const c_void,
-        _ => nothing as *const c_void,
+        _ => others(name).unwrap_or(nothing) as *const c_void,
     };
-    // SAFETY: the functions are called with the arguments of the header, which they ignore or write as it says.
+    // SAFETY: the functions are called with the arguments of the header, which they ignore or write as it says; those of
+    // the caller by its promise.
     unsafe { CublasLibrary::from_resolver(&resolve) }
 }

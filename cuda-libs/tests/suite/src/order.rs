@@ -1,10 +1,15 @@
 //! Order between streams, graphs, threads; handles and workspaces.
 
-use cuda_libs::{Blas, Mat, MatMut};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cuda_libs::blas::Group;
+use cuda_libs::{Blas, Complex, Fft, Mat, MatMut};
 use cuda_safe::{DeviceBuffer, Stream};
-use test_harness::{Case, TestDevice, TestResult, cases, ensure, ensure_eq};
+use test_harness::{Case, Failure, TestDevice, TestResult, cases, ensure, ensure_eq};
 
 use super::lab::{blas, config};
+use super::refusals::refused;
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -19,6 +24,8 @@ pub(super) fn cases() -> Vec<Case> {
         device(the_last_clone_is_dropped_in_a_capture),
         device(closing),
         device(a_graph_outlives_its_handle),
+        device(recorded_lists),
+        device(made_while_another_thread_captures),
     ]
 }
 
@@ -120,8 +127,7 @@ fn threads_at_once(device: &TestDevice) -> TestResult {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(run)).collect();
         for thread in threads {
-            let result =
-                thread.join().map_err(|_| test_harness::Failure::new("a thread panicked"))??;
+            let result = thread.join().map_err(|_| Failure::new("a thread panicked"))??;
             ensure_eq!(result, vec![2f32.powi(20); N * N]);
         }
         Ok(())
@@ -200,4 +206,82 @@ fn a_graph_outlives_its_handle(device: &TestDevice) -> TestResult {
     double(&Blas::with(device.context(), &config(device))?, &stream, &by, &x, &mut y)?;
     ensure_eq!(y.to_vec(&stream)?, vec![2.0; N * N]);
     Ok(())
+}
+
+/// The product of the first rows and columns.
+fn group<'a>(
+    n: usize,
+    [a, b]: [&'a DeviceBuffer<f32>; 2],
+    c: &'a mut DeviceBuffer<f32>,
+) -> cuda_libs::Result<Group<'a, f32>> {
+    let part = |matrix| Ok::<_, cuda_libs::Error>(vec![Mat::new(matrix, N, N)?.part(0..n, 0..n)?]);
+    let c = vec![MatMut::new(c, N, N)?.part(0..n, 0..n)?];
+    Ok(Group { alpha: 1.0, a: part(a)?, b: part(b)?, beta: 0.0, c })
+}
+
+/// Products with lists of addresses and of sizes, which lie in memory of the host while the call runs.
+fn recorded_lists(device: &TestDevice) -> TestResult {
+    let (stream, blas) = (device.stream()?, blas(device)?);
+    let state = (buffers(&stream)?, buffers(&stream)?);
+    let mut graph = device.context().capture(state, |stream, ([by, x, y], [other, u, v])| {
+        blas.gemm_grouped(stream, &mut [group(N, [by, x], y)?, group(8, [other, u], v)?])?;
+        let (a, b) = ([Mat::new(&*by, N, N)?; 2], [Mat::new(&*y, N, N)?, Mat::new(&*v, N, N)?]);
+        let c = &mut [MatMut::new(x, N, N)?, MatMut::new(u, N, N)?];
+        Ok(blas.gemm_batched(stream, 1.0, &a, &b, 0.0, c)?)
+    })?;
+    // Where the lists lay.
+    let others: Vec<Vec<u64>> = (0..4000).map(|at| vec![!0; 1 + at % 64]).collect();
+    graph.launch(&stream)?;
+    graph.launch(&stream)?;
+    ensure!(others.iter().flatten().all(|value| *value == !0));
+    ensure_eq!(graph.state().0[1].to_vec(&stream)?, vec![16.0; N * N]);
+    let small = graph.state().1[1].to_vec(&stream)?;
+    let wanted = (0..N * N).map(|at| if at / N < 8 && at % N < 8 { 16.0 } else { 0.0 });
+    ensure!(small.iter().copied().eq(wanted), "{small:?}");
+    Ok(())
+}
+
+/// Handles are made, and plans refused, while another thread records: neither spoils its graph.
+fn made_while_another_thread_captures(device: &TestDevice) -> TestResult {
+    let (context, stream) = (device.context(), device.stream()?);
+    let config = super::fft::config(device)?;
+    let (begins, begun) = mpsc::channel();
+    let (ends, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| -> TestResult {
+        let captured = scope.spawn(move || {
+            let stream = context.stream()?;
+            let state = DeviceBuffer::<f32>::zeroed(&stream, 100)?;
+            let mut graph = context.capture(state, |stream, x| {
+                x.fill(stream, 1.0)?;
+                let _ = begins.send(());
+                let _ = ended.recv_timeout(Duration::from_secs(20));
+                x.fill(stream, 2.0)
+            })?;
+            graph.launch(&stream)?;
+            graph.state().to_vec(&stream)
+        });
+        let _ = begun.recv();
+        let make = || -> TestResult {
+            let all = [blas(device)?, blas(device)?];
+            let [by, x, mut y] = buffers(&stream)?;
+            for blas in &all {
+                double(blas, &stream, &by, &x, &mut y)?;
+            }
+            for n in [251, 1 << 12] {
+                let plan = Fft::<Complex<f64>, Complex<f64>>::with(context, n, &config);
+                refused(
+                    plan.map(drop),
+                    "fft: context records, which a new plan could invalidate: make plans before the capture",
+                )?;
+            }
+            Ok(())
+        };
+        let made = make();
+        let _ = ends.send(());
+        let seen = captured.join().map_err(|_| Failure::new("the capture panicked"));
+        made?;
+        let seen = seen??;
+        ensure_eq!(seen, vec![2.0; 100]);
+        Ok(())
+    })
 }

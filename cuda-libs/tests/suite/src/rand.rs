@@ -22,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(distributions_f32 = distributions::<f32>),
         device(distributions_f64 = distributions::<f64>),
         device(poisson),
+        device(poisson_beside_a_capture),
         device(parts),
         device(streams),
         device(dropped_streams),
@@ -170,6 +171,40 @@ fn poisson(device: &TestDevice) -> TestResult {
     made?;
     let values: Vec<f64> = out.to_vec(&stream)?.into_iter().map(f64::from).collect();
     moments(&values, 7.5, 7.5)
+}
+
+/// A thread that has the lock of graphs begins to capture, while numbers are made in memory that a graph uses.
+fn poisson_beside_a_capture(device: &TestDevice) -> TestResult {
+    let (stream, context) = (device.stream()?, device.context());
+    let mut generator = generator(device, &stream, Sequence::philox(4278))?;
+    if !generator.library().as_sys().supports("curandGeneratePoisson") {
+        return Ok(());
+    }
+    let state = DeviceBuffer::<u32>::zeroed(&stream, 1000)?;
+    let mut graph = context.capture(state, |stream, x| x.fill(stream, 3))?;
+    let memory = graph.state().allocation().clone();
+    let (locks, locked) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let captured = scope.spawn(move || {
+            context.stream()?.graph_lock([&memory]).run(|| {
+                let _ = locks.send(());
+                // The other thread comes as far as it can.
+                std::thread::sleep(Duration::from_millis(30));
+                context.capture((), |_, ()| Ok(())).map(drop)
+            })
+        });
+        let _ = locked.recv();
+        let made = generator.poisson(&stream, 7.5, graph.state_mut());
+        captured.join().map_err(|_| Failure::new("the capture panicked"))??;
+        // The numbers can't be made while the other thread records.
+        if let Err(error) = made {
+            let text = error.to_string();
+            ensure!(text.contains("a graph is being recorded in the context"), "{text}");
+            generator.poisson(&stream, 7.5, graph.state_mut())?;
+        }
+        let values = graph.state().to_vec(&stream)?;
+        moments(&values.into_iter().map(f64::from).collect::<Vec<_>>(), 7.5, 7.5)
+    })
 }
 
 /// Several calls continue one sequence; 64-bit numbers are two of 32.
@@ -384,5 +419,9 @@ fn generators_in_other_contexts(device: &TestDevice) -> TestResult {
     refused(
         generator.bits(&stream, &mut far),
         "bits: out lies in memory of another context than that of the `Generator`",
+    )?;
+    refused(
+        generator.poisson(&stream, 7.5, &mut far),
+        "poisson: out lies in memory of another context than that of the `Generator`",
     )
 }
