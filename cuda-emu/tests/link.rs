@@ -45,15 +45,22 @@ struct Link {
 
 impl Link {
     fn new() -> Self {
+        Self::with_registers(0)
+    }
+
+    /// A link with a limit on the registers of a thread; 0 for none.
+    fn with_registers(most: usize) -> Self {
         let mut log = vec![0_u8; 600].into_boxed_slice();
         let mut keys = Box::new([
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            CUjit_option::CU_JIT_MAX_REGISTERS,
         ]);
         let size = ptr::without_provenance_mut(log.len());
-        let mut values: Box<[*mut c_void; 2]> = Box::new([log.as_mut_ptr().cast(), size]);
+        let most = ptr::without_provenance_mut(most);
+        let mut values: Box<[*mut c_void; 3]> = Box::new([log.as_mut_ptr().cast(), size, most]);
         let mut state = ptr::null_mut();
-        ok!(cuLinkCreate_v2(2, keys.as_mut_ptr(), values.as_mut_ptr(), &raw mut state));
+        ok!(cuLinkCreate_v2(3, keys.as_mut_ptr(), values.as_mut_ptr(), &raw mut state));
         Self { state, log, _keys: keys, _values: values }
     }
 
@@ -119,6 +126,82 @@ fn texts_and_fat_binaries_link_to_an_image_that_runs() {
     assert_eq!(image.last(), Some(&0));
     assert_eq!(result(&image), 42);
     assert_eq!(link.ptx(other, c"late.ptx"), CUresult::CUDA_ERROR_INVALID_VALUE);
+}
+
+/// Kernels with 40 values of 64 bits, which return before they load them: `free` has 82 registers, `bound` 24.
+fn with_registers() -> String {
+    let loads = (0..40).map(|n| format!("ld.global.b64 %v{n}, [%p+{}];", 8 * n));
+    let stores = (0..40).map(|n| format!("st.global.b64 [%p+{}], %v{};", 8 * n, 39 - n));
+    let body: String = loads.chain(stores).collect();
+    let kernel = |name: &str, bound: &str| {
+        format!(
+            ".visible .entry {name}(.param .u64 a) {bound} {{ .reg .b64 %p; .reg .b64 %v<40>; ld.param.u64 %p, [a]; ret; {body} ret; }}\n"
+        )
+    };
+    kernel("free", "") + &kernel("bound", ".maxnreg 24")
+}
+
+fn registers(function: CUfunction) -> i32 {
+    let (mut value, which) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
+    ok!(cuFuncGetAttribute(&raw mut value, which, function));
+    value
+}
+
+/// The limit is the image's, which is loaded without options: as for machine code.
+#[test]
+fn a_limit_on_registers_is_in_the_image() {
+    context();
+    let text = with_registers();
+    for (most, wanted) in [(0, [82, 24]), (57, [57, 24]), (16, [16, 16])] {
+        let link = Link::with_registers(most);
+        assert_eq!(link.ptx(&text, c"kernels.ptx"), SUCCESS, "{}", link.log());
+        let (code, image) = link.complete();
+        assert_eq!((code, link.log()), (SUCCESS, String::new()));
+        let mut module = ptr::null_mut();
+        ok!(cuModuleLoadData(&raw mut module, image.as_ptr().cast()));
+        assert_eq!(
+            ["free", "bound"].map(|name| registers(function(module, name))),
+            wanted,
+            "{most}"
+        );
+        ok!(cuModuleUnload(module));
+    }
+}
+
+/// Modules and libraries take the limit as an option. It decides how many blocks a cooperative launch may have.
+#[test]
+fn a_limit_on_registers_bounds_occupancy() {
+    context();
+    let text = CString::new(format!("{HEAD}{}", with_registers())).expect("no NUL");
+    let mut multiprocessors = 0;
+    let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    ok!(cuDeviceGetAttribute(&raw mut multiprocessors, which, 0));
+    let mut address = 0_u64;
+    let mut parameters = [(&raw mut address).cast::<c_void>()];
+    let (stream, none, nothing) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    for (most, wanted) in [(0, (82, 3)), (32, (32, 8)), (100, (82, 3)), (1, (8, 8))] {
+        let (mut key, mut value) =
+            (CUjit_option::CU_JIT_MAX_REGISTERS, ptr::without_provenance_mut(most));
+        let (key, value, image) = (&raw mut key, &raw mut value, text.as_ptr().cast());
+        let (mut module, mut library, mut kernel) =
+            (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        ok!(cuModuleLoadDataEx(&raw mut module, image, 1, key, value));
+        ok!(cuLibraryLoadData(&raw mut library, image, key, value, 1, none, nothing, 0));
+        ok!(cuLibraryGetKernel(&raw mut kernel, library, c"free".as_ptr()));
+        for function in [function(module, "free"), kernel.cast()] {
+            let mut blocks = 0;
+            ok!(cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, 256, 0));
+            assert_eq!((registers(function), blocks), wanted, "{most}");
+            let launch = |grid: i32| {
+                let (grid, list) = (grid as u32, parameters.as_mut_ptr());
+                call!(cuLaunchCooperativeKernel(function, grid, 1, 1, 256, 1, 1, 0, stream, list))
+            };
+            let codes = [0, 1].map(|more| blocks * multiprocessors + more).map(launch);
+            assert_eq!(codes, [SUCCESS, CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE]);
+        }
+        ok!(cuLibraryUnload(library));
+        ok!(cuModuleUnload(module));
+    }
 }
 
 #[test]

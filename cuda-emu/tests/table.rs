@@ -114,6 +114,18 @@ fn there_is_no_opengl() {
     assert_eq!(unsafe { register(ptr::null_mut(), 0, 0) }, CUresult::CUDA_ERROR_NOT_SUPPORTED);
 }
 
+/// Programs that load old names call the newer functions, whose names these don't replace.
+#[test]
+fn names_from_before_cuda_3_2_are_there() {
+    for (old, new) in [
+        (c"cuGraphicsResourceGetMappedPointer", c"cuGraphicsResourceGetMappedPointer_v2"),
+        (c"cuMemcpyDtoDAsync", c"cuMemcpyDtoDAsync_v2"),
+    ] {
+        assert!(!cuda_emu::resolve(old).is_null(), "{old:?}");
+        assert_eq!(of_another_header(old).cast_const(), cuda_emu::resolve(new), "{old:?}");
+    }
+}
+
 #[test]
 fn what_is_missing_says_so() {
     let mut reference = ptr::null_mut();

@@ -39,15 +39,21 @@ pub(super) fn device_info(config: &Config, ordinal: u32) -> DeviceInfo {
     info
 }
 
-/// Loads a program. The log says what is wrong, if something is.
+/// Loads a program, with a limit on the registers of its kernels, 0 for none. The log says what is wrong, if something is.
 pub(super) fn load(
     process: &Process,
     text: &str,
     device: u32,
+    registers: u32,
 ) -> Result<Program, (CUresult, String)> {
     let bad = || (CUresult::CUDA_ERROR_INVALID_DEVICE, String::new());
     let info = process.devices.get(device as usize).ok_or_else(bad)?;
-    Program::load(text, &process.space, info).map_err(|error| (error.code, error.log))
+    let loaded = Program::load(text, &process.space, info);
+    let mut program = loaded.map_err(|error| (error.code, error.log))?;
+    if registers != 0 {
+        program.limit_registers(registers);
+    }
+    Ok(program)
 }
 
 /// A kernel launch, with all that it needs.

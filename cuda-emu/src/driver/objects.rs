@@ -11,6 +11,7 @@ use super::bridge::{EntryId, Heap, Program};
 use super::call::{self, Answer, Made};
 use super::graph::memory::GraphMemory;
 use super::graph::{Capture, Graph, GraphExec, Node};
+use super::memory::advice::Advice;
 use super::memory::ipc::Opened;
 use super::memory::pool_location::Place;
 use super::module::link::Link;
@@ -166,8 +167,6 @@ pub(super) struct Module {
     pub(super) context: u64,
     pub(super) program: Arc<Program>,
     pub(super) functions: HashMap<String, u64>,
-    /// The limit that the caller set on registers; 0 for none.
-    pub(super) registers: u32,
 }
 
 /// Settings of a kernel that `cuFuncSetAttribute` changes.
@@ -197,6 +196,8 @@ pub(super) struct Function {
 /// A program that is loaded into each context that uses it.
 pub(super) struct Library {
     pub(super) text: Arc<str>,
+    /// The limit that the caller set on registers; 0 for none.
+    pub(super) registers: u32,
     pub(super) modules: HashMap<u64, u64>,
     pub(super) kernels: HashMap<String, u64>,
     /// Loaded to see whether it can be; knows the kernels.
@@ -288,6 +289,8 @@ pub(super) struct Objects {
     pub(super) captures: Handles<Capture>,
     pub(super) users: Handles<super::graph::userobject::UserObject>,
     pub(super) allocations: HashMap<u64, Allocation>,
+    /// What was said about managed memory, by its address and the region's number.
+    pub(super) advice: HashMap<(u64, u64), Advice>,
     /// Memory of other processes.
     pub(super) opened: Vec<Opened>,
     /// The memory of graphs' allocation nodes, by address.
@@ -327,6 +330,7 @@ impl Objects {
             users: Handles::new(13, CUresult::CUDA_ERROR_INVALID_VALUE),
             links: Handles::new(14, bad),
             allocations: HashMap::new(),
+            advice: HashMap::new(),
             opened: Vec::new(),
             graph_memory: HashMap::new(),
             outstanding: HashMap::new(),

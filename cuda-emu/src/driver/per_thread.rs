@@ -15,7 +15,7 @@ use cuda_sys::{
 
 use super::call::{Entry, with_per_thread};
 use super::graph::{capture, exec as graph_exec};
-use super::memory::{self, copy, copy_shaped, fill, pool};
+use super::memory::{advice, copy, copy_shaped, fill, pool};
 use super::module::launch;
 use super::stream::{self, event};
 use super::texture::copy as array_copy;
@@ -104,7 +104,10 @@ variants! {
         cuMemAllocFromPoolAsync_ptsz as cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
         cuMemFreeAsync_ptsz as cuMemFreeAsync(CUdeviceptr, CUstream);
     }
-    memory {
+    advice {
+        cuMemDiscardAndPrefetchBatchAsync_ptsz as cuMemDiscardAndPrefetchBatchAsync(*mut CUdeviceptr, *mut usize, usize, *mut CUmemLocation, *mut usize, usize, c_ulonglong, CUstream);
+        cuMemDiscardBatchAsync_ptsz as cuMemDiscardBatchAsync(*mut CUdeviceptr, *mut usize, usize, c_ulonglong, CUstream);
+        cuMemPrefetchBatchAsync_ptsz as cuMemPrefetchBatchAsync(*mut CUdeviceptr, *mut usize, usize, *mut CUmemLocation, *mut usize, usize, c_ulonglong, CUstream);
         cuMemPrefetchAsync_ptsz as cuMemPrefetchAsync(CUdeviceptr, usize, CUdevice, CUstream);
         cuMemPrefetchAsync_v2_ptsz as cuMemPrefetchAsync_v2(CUdeviceptr, usize, CUmemLocation, c_uint, CUstream);
     }

@@ -21,6 +21,7 @@ static FILES: &[(&str, &[Entry])] = &[
     ("Occupancy of clusters", super::module::cluster::TABLE),
     ("Launches", super::module::launch::TABLE),
     ("Memory", super::memory::TABLE),
+    ("Advice about managed memory", super::memory::advice::TABLE),
     ("Stream-ordered memory", super::memory::pool::TABLE),
     ("Pools of devices and other places", super::memory::pool_location::TABLE),
     ("Addresses", super::memory::pointer::TABLE),
@@ -119,6 +120,17 @@ const TEXTURES: &str = "\n## Results of textures\n\n\
     one dimension without layers, and for float coordinates of linear memory of one dimension. `txq` and `suq` of objects \
     are refused, as there.\n";
 
+/// Why functions of each kind are not there.
+const MISSING: &str = "\n## Why functions are not there\n\n\
+    - **Green contexts and resources of a device** (`cuDeviceGetDevResource`, `cuDevSmResourceSplit`, `cuGreenCtx…`) give a part of \
+    the multiprocessors to a context. Blocks run on cores of the host here, and no multiprocessor exists that could be given away.\n\
+    - **Core dumps** (`cuCoredump…`) have the state of a GPU for cuda-gdb. A fault is reported on standard error instead, with the \
+    kernel, the thread, the allocation and the line.\n\
+    - **Checkpoints** (`cuCheckpoint…`) move what a process has on a GPU to the host.\n\
+    - **Virtual memory** (`cuMemCreate`, `cuMemMap`, `cuMulticast…`): the attributes of the device say that it has none.\n\
+    - **Texture and surface references** (`cuTexRef…`, `cuModuleGetTexRef`) are deprecated, and CUDA 12 removed them from the runtime.\n\
+    - **External memory and semaphores, OpenGL, CIG** belong to graphics APIs that draw on a GPU.\n";
+
 /// Returns what is there, function by function, in Markdown: the text of `SUPPORT.md`.
 #[must_use]
 pub fn support() -> String {
@@ -141,6 +153,7 @@ pub fn support() -> String {
     let missing = FILES.iter().flat_map(|(_, table)| table.iter());
     let missing = missing.filter(|entry| !entry.supported).map(|entry| entry.name);
     list(&mut text, "Not supported", missing);
+    text.push_str(MISSING);
     text
 }
 

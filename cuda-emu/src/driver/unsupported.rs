@@ -19,14 +19,14 @@ use cuda_sys::{
     CUexecAffinityType, CUexternalMemory, CUexternalSemaphore, CUfilter_mode, CUfunction, CUgraph,
     CUgraphExec, CUgraphNode, CUgraphRecaptureCallback, CUgraphicsResource, CUgreenCtx, CUlibrary,
     CUlogIterator, CUlogicalEndpointId, CUlogicalEndpointIpcHandleType, CUlogicalEndpointProp,
-    CUlogsCallback, CUlogsCallbackHandle, CUmem_range_attribute, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
-    CUmemDecompressParams, CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData,
-    CUmemRangeHandleType, CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule,
-    CUmulticastGranularity_flags, CUmulticastObjectProp, CUprocessState, CUstream,
-    CUstreamCaptureMode, CUstreamCigCaptureParams, CUsurfref, CUtensorMap, CUtensorMapAllocClass,
-    CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapIm2ColWideMode, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle, CUtexref, CUuuid, cuuint32_t, cuuint64_t,
+    CUlogsCallback, CUlogsCallbackHandle, CUmemAccessDesc, CUmemAllocationGranularity_flags,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemDecompressParams,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemPoolPtrExportData, CUmemRangeHandleType,
+    CUmemcpyAttributes, CUmemoryPool, CUmipmappedArray, CUmodule, CUmulticastGranularity_flags,
+    CUmulticastObjectProp, CUprocessState, CUstream, CUstreamCaptureMode, CUstreamCigCaptureParams,
+    CUsurfref, CUtensorMap, CUtensorMapAllocClass, CUtensorMapDataType, CUtensorMapFloatOOBfill,
+    CUtensorMapIm2ColWideMode, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUtexref, CUuuid, cuuint32_t, cuuint64_t,
 };
 
 use crate::driver::call::refused;
@@ -161,8 +161,6 @@ refused! {
     fn cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong);
     fn cuMemBatchDecompressAsync(*mut CUmemDecompressParams, usize, c_uint, *mut usize, CUstream);
     fn cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
-    fn cuMemDiscardAndPrefetchBatchAsync(*mut CUdeviceptr, *mut usize, usize, *mut CUmemLocation, *mut usize, usize, c_ulonglong, CUstream);
-    fn cuMemDiscardBatchAsync(*mut CUdeviceptr, *mut usize, usize, c_ulonglong, CUstream);
     fn cuMemExportToShareableHandle(*mut c_void, CUmemGenericAllocationHandle, CUmemAllocationHandleType, c_ulonglong);
     fn cuMemGetAccess(*mut c_ulonglong, *const CUmemLocation, CUdeviceptr);
     fn cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
@@ -175,9 +173,6 @@ refused! {
     fn cuMemPoolExportToShareableHandle(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, c_ulonglong);
     fn cuMemPoolImportFromShareableHandle(*mut CUmemoryPool, *mut c_void, CUmemAllocationHandleType, c_ulonglong);
     fn cuMemPoolImportPointer(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData);
-    fn cuMemPrefetchBatchAsync(*mut CUdeviceptr, *mut usize, usize, *mut CUmemLocation, *mut usize, usize, c_ulonglong, CUstream);
-    fn cuMemRangeGetAttribute(*mut c_void, usize, CUmem_range_attribute, CUdeviceptr, usize);
-    fn cuMemRangeGetAttributes(*mut *mut c_void, *mut usize, *mut CUmem_range_attribute, usize, CUdeviceptr, usize);
     fn cuMemRelease(CUmemGenericAllocationHandle);
     fn cuMemRetainAllocationHandle(*mut CUmemGenericAllocationHandle, *mut c_void);
     fn cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
@@ -232,7 +227,7 @@ refused! {
 pub(super) mod other_headers {
     use core::ffi::{c_char, c_int, c_uint};
 
-    use cuda_sys::{CUdevice, CUgraphicsResource};
+    use cuda_sys::{CUdevice, CUgraphicsResource, CUstream};
 
     use crate::driver::call::refused_of_other_headers;
 
@@ -242,6 +237,8 @@ pub(super) mod other_headers {
         fn cuGraphicsGLRegisterImage(*mut CUgraphicsResource, c_uint, c_uint, c_uint);
         // The ABI before CUDA 3.2: some programs look it up by this name, and call the newer one.
         fn cuGraphicsResourceGetMappedPointer(*mut c_uint, *mut c_uint, CUgraphicsResource);
+        // The same: `matrixMulDynlinkJIT` of NVIDIA's samples does not start without it.
+        fn cuMemcpyDtoDAsync(c_uint, c_uint, c_uint, CUstream);
         // Drivers from CUDA 12.0 on refuse it too.
         fn cuProfilerInitialize(*const c_char, *const c_char, c_int);
     }

@@ -208,8 +208,9 @@ impl Reserve {
     /// Takes a freed region's memory back: poisoned, and not to be reused at once.
     pub(super) fn give_back(&mut self, region: &Region) {
         let Some(mut slot) = self.slots.remove(&region.start) else { return };
-        if self.files.remove(&region.start).is_some() {
-            unshare(region, PAGE);
+        if self.files.remove(&region.start).is_some() && !unshare(region, PAGE) {
+            // Other processes may still have these pages.
+            return;
         }
         if Self::poison(region) {
             slot.resident = region.bytes();

@@ -90,13 +90,13 @@ pub(super) fn share(region: &Region, page: u64) -> io::Result<(File, Label)> {
     Ok((file, label))
 }
 
-/// Gives a region pages of its own again.
-pub(super) fn unshare(region: &Region, page: u64) {
+/// Gives a region pages of its own again. Returns whether it could: otherwise the region's place must not be used again.
+pub(super) fn unshare(region: &Region, page: u64) -> bool {
     let (start, bytes, _) = pages(region, page);
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     // SAFETY: the pages are of a slot of the reserve whose region is freed. If the call fails, they stay as they are.
-    unsafe { libc::mmap(start, bytes, both, flags, -1, 0) };
+    unsafe { libc::mmap(start, bytes, both, flags, -1, 0) != libc::MAP_FAILED }
 }
 
 fn create(name: &CStr) -> io::Result<File> {

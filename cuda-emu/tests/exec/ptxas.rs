@@ -92,6 +92,8 @@ const FORMS: &[&str] = &[
     "cvt{|.rn|.rz|.rni}.f64.{f16|bf16} W, h",
     "cvt{|.rn|.rni}.{f32|u32}.{f16|bf16} R, h",
     "cvt{|.rn|.rni}.{f16|bf16}.{f64|u64|s64} H, v",
+    "cvt{|.rn|.rz|.rm|.rp|.rna|.rzi}{|.sat}.bf16.{u8|s8} H, (%byte|t|7)",
+    "cvt{|.rn|.rni|.rzi|.rmi|.rpi}{|.sat}.{u8|s8}.bf16 (%byte|R), h",
     "{add|sub}{|.rn|.rz}{|.sat}.f32.{f16|bf16} R, h, t",
     "fma{|.rn|.rz}{|.sat}.f32.{f16|bf16} R, h, h, t",
     "{sin|cos|lg2|ex2}{|.approx}{|.ftz}.f32 R, t",

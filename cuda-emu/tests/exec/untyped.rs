@@ -213,3 +213,52 @@ fn the_less_of_one_nan_is_the_canonical_one() {
         );
     }
 }
+
+/// Conversions between bf16 and 8 bits, which ptxas takes with a register of 8 bits alone: all values, against f64.
+#[test]
+fn bf16_converts_to_and_from_registers_of_8_bits() {
+    let device = Device::new(2);
+    let load = |convert: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n.reg .b8 %b;\n\
+             .reg .b16 %h, %u;\n.reg .b32 %r<4>;\n.reg .b64 %out, %w;\nld.param.u64 %out, [out];\n\
+             mov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;\nmad.lo.u32 %r0, %r1, 256, %r0;\n\
+             mad.wide.u32 %w, %r0, 2, %out;\ncvt.u16.u32 %h, %r0;\n{convert}\nst.global.b16 [%w], %u;\nret;\n}}\n"
+        );
+        device.load(&text)
+    };
+    let run = |convert: &str, blocks: u32| -> Vec<u16> {
+        let program = load(convert).unwrap_or_else(|error| panic!("{convert}: {}", error.log));
+        let out = device.upload(&vec![0_u16; 256 * blocks as usize]);
+        device.launch(&program, "k", shape(blocks, 256), &[out]).expect(convert);
+        device.download(out, 256 * blocks as usize)
+    };
+    type Round = fn(f64) -> f64;
+    let roundings: [(&str, Round); 4] = [
+        ("rni", f64::round_ties_even),
+        ("rzi", f64::trunc),
+        ("rmi", f64::floor),
+        ("rpi", f64::ceil),
+    ];
+    for (ty, low, high) in [("u8", 0.0, 255.0), ("s8", -128.0, 127.0)] {
+        let extend = format!("cvt.{}16.{ty} %u, %b;", &ty[..1]);
+        for (word, round) in roundings {
+            let convert = format!("cvt.{word}.{ty}.bf16 %b, %h; {extend}");
+            for (bits, got) in (0..=u16::MAX).zip(run(&convert, 256)) {
+                let value = f64::from(f32::from_bits(u32::from(bits) << 16));
+                // NaN becomes 0, as it does of f16.
+                let wanted = round(value).clamp(low, high) as i32 as u16;
+                assert_eq!(got, wanted, "{convert} of {value}");
+            }
+        }
+        let convert = format!("cvt.{ty}.u16 %b, %h; cvt.rn.bf16.{ty} %u, %b;");
+        for (byte, got) in (0..=u8::MAX).zip(run(&convert, 1)) {
+            let value = if ty == "u8" { f32::from(byte) } else { f32::from(byte.cast_signed()) };
+            assert_eq!(u32::from(got), value.to_bits() >> 16, "{convert} of {value}");
+        }
+        for wider in [format!("cvt.rzi.{ty}.bf16 %r3, %h;"), format!("cvt.rn.bf16.{ty} %u, %h;")] {
+            let log = load(&wider).expect_err(&wider).log;
+            assert!(log.contains("the register of 8 bits is a .b"), "{wider}: {log}");
+        }
+    }
+}

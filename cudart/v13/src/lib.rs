@@ -43,6 +43,13 @@ cudart::functions! {
         memory: *mut *mut c_void, sizes: *mut usize, count: usize, locations: *mut cudaMemLocation,
         indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: cudaStream_t,
     ) = cuMemPrefetchBatchAsync;
+    fn cudaMemDiscardBatchAsync, cudaMemDiscardBatchAsync_ptsz [stream] (
+        memory: *mut *mut c_void, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: cudaStream_t,
+    ) = cuMemDiscardBatchAsync;
+    fn cudaMemDiscardAndPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync_ptsz [stream] (
+        memory: *mut *mut c_void, sizes: *mut usize, count: usize, locations: *mut cudaMemLocation,
+        indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: cudaStream_t,
+    ) = cuMemDiscardAndPrefetchBatchAsync;
     fn cudaMemGetDefaultMemPool(
         pool: *mut cudaMemPool_t, location: *mut cudaMemLocation, kind: cudaMemAllocationType,
     ) = cuMemGetDefaultMemPool;

@@ -364,7 +364,12 @@ functions! {
     Device fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) {
         let mut state = process()?.lock();
         let stream = state.stream(stream)?;
+        let capture = state.objects.streams.get(stream)?.capture.as_ref();
+        let capture = capture.and_then(|&(number, _)| state.objects.captures.get(number).ok());
+        let makes = capture.is_none_or(|capture| capture.made);
         match state.end_capture(stream) {
+            // The program has the graph that it captured into.
+            Ok(_) if graph.is_null() && !makes => Ok(()),
             Ok(made) => put(graph, handle(made)),
             Err(code) => {
                 put_if_wanted(graph, core::ptr::null_mut());

@@ -1,5 +1,6 @@
 //! Memory that is allocated and freed at once: device, managed, pinned and registered.
 
+pub(super) mod advice;
 pub(super) mod copy;
 pub(super) mod copy_shaped;
 pub(super) mod fill;
@@ -11,15 +12,14 @@ pub(super) mod pool_location;
 use core::ffi::{c_uint, c_void};
 
 use cuda_sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUflushGPUDirectRDMAWritesScope,
-    CUflushGPUDirectRDMAWritesTarget, CUmem_advise, CUmemLocation, CUresult, CUstream,
+    CUcontext, CUdeviceptr, CUflushGPUDirectRDMAWritesScope, CUflushGPUDirectRDMAWritesTarget,
+    CUresult,
 };
 
 use super::call::{self, Answer, functions, process, put, put_if_wanted};
 use super::objects::{Allocation, number};
 use super::process::{Locked, Process, State};
-use super::stream::submit;
-use super::stream::work::{Work, host};
+use super::stream::work::host;
 use crate::space::Kind;
 
 /// The alignment of the driver's allocations: that of textures of linear memory.
@@ -145,14 +145,6 @@ fn register(memory: *mut c_void, bytes: usize, flags: c_uint) -> Answer {
     Ok(())
 }
 
-/// Fails unless the memory is managed.
-fn managed(address: CUdeviceptr, bytes: usize) -> Answer {
-    match process()?.space.find_range(address, bytes as u64) {
-        Some(region) if region.kind == Kind::Managed => Ok(()),
-        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
-    }
-}
-
 functions! {
     Device fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let process = process()?;
@@ -260,25 +252,6 @@ functions! {
         }
     }
 
-    Device fn cuMemAdvise(
-        address: CUdeviceptr, bytes: usize, _advice: CUmem_advise, _device: CUdevice
-    ) { managed(address, bytes) }
-    Device fn cuMemAdvise_v2(
-        address: CUdeviceptr, bytes: usize, _advice: CUmem_advise, _location: CUmemLocation
-    ) { managed(address, bytes) }
-    Device fn cuMemPrefetchAsync(
-        address: CUdeviceptr, bytes: usize, _device: CUdevice, stream: CUstream
-    ) {
-        managed(address, bytes)?;
-        submit(process()?, stream, Work::Nothing).map(drop)
-    }
-    Device fn cuMemPrefetchAsync_v2(
-        address: CUdeviceptr, bytes: usize, _location: CUmemLocation, _flags: c_uint,
-        stream: CUstream
-    ) {
-        managed(address, bytes)?;
-        submit(process()?, stream, Work::Nothing).map(drop)
-    }
     Device fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) {
         let mut state = process()?.lock();
         let (context, device) = state.current_device()?;

@@ -47,13 +47,12 @@ pub(in crate::driver) fn max_dynamic(
     }
 }
 
-/// An attribute of a kernel; `limit` is the caller's on registers, 0 for none.
+/// An attribute of a kernel.
 pub(in crate::driver) fn attribute(
     which: CUfunction_attribute,
     attributes: &EntryAttributes,
     settings: &Settings,
     info: &DeviceInfo,
-    limit: u32,
 ) -> Answer<c_int> {
     use CUfunction_attribute as A;
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
@@ -62,9 +61,7 @@ pub(in crate::driver) fn attribute(
         A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => int(attributes.static_shared),
         A::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => int(attributes.const_bytes),
         A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => int(attributes.local_bytes),
-        A::CU_FUNC_ATTRIBUTE_NUM_REGS => {
-            int(attributes.registers.min(if limit == 0 { u32::MAX } else { limit }))
-        }
+        A::CU_FUNC_ATTRIBUTE_NUM_REGS => int(attributes.registers),
         A::CU_FUNC_ATTRIBUTE_PTX_VERSION => int(attributes.ptx_version),
         A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => int(info.cc.0 * 10 + info.cc.1),
         A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => {
@@ -246,11 +243,10 @@ functions! {
         let mut state = process.lock();
         let found = state.function(process, function)?;
         let (attributes, settings) = (found.program.attributes(found.entry), found.settings);
-        let (module, context) = (found.module, found.context);
+        let context = found.context;
         let device = state.objects.contexts.get(context)?.device;
-        let limit = state.objects.modules.get(module)?.registers;
         let (_, info) = process.device(device as c_int)?;
-        put(value, attribute(which, &attributes, &settings, info, limit)?)
+        put(value, attribute(which, &attributes, &settings, info)?)
     }
     Device fn cuFuncSetAttribute(
         function: CUfunction, which: CUfunction_attribute, value: c_int

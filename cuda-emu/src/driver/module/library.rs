@@ -32,9 +32,10 @@ impl State {
         let program = if first {
             known.program.clone()
         } else {
-            Arc::new(load(process, &known.text.clone(), device).map_err(|(code, _)| code)?)
+            let loaded = load(process, &known.text, device, known.registers);
+            Arc::new(loaded.map_err(|(code, _)| code)?)
         };
-        let module = self.add_module(context, program, 0);
+        let module = self.add_module(context, program);
         let library = self.objects.libraries.get_mut(library)?;
         library.used = true;
         library.modules.insert(context, module);
@@ -103,6 +104,7 @@ unsafe fn load_library(
     let (text, program) = unsafe { load_image(process, image, &options, 0) }?;
     let new = process.lock().objects.libraries.insert(Library {
         text,
+        registers: options.max_registers,
         modules: HashMap::new(),
         kernels: HashMap::new(),
         program: Arc::new(program),
@@ -235,7 +237,7 @@ functions! {
         let program = &state.objects.libraries.get(kernel.library)?.program;
         let name = kernel.name.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let entry = program.entry(name).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
-        put(value, attribute(which, &program.attributes(entry), &kernel.settings, info, 0)?)
+        put(value, attribute(which, &program.attributes(entry), &kernel.settings, info)?)
     }
     Device fn cuKernelSetAttribute(
         which: CUfunction_attribute, value: c_int, kernel: CUkernel, device: CUdevice

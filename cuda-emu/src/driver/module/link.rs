@@ -4,6 +4,7 @@ use core::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
 
 use cuda_sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
+use ptx::ir::FunctionKind;
 use ptx::link::{Input, Problem, link};
 
 use super::device_runtime;
@@ -179,8 +180,23 @@ fn line(problem: &Problem) -> String {
     }
 }
 
-/// Links the inputs, and tries whether the device can load the result.
-fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, usize), Refusal> {
+/// Returns the text with a limit on the registers of its kernels. The image has the limit, as machine code would, since
+/// it is loaded without the link's options.
+fn limited(text: String, registers: u32) -> String {
+    let Ok(mut module) = ptx::parse(&text) else { return text };
+    for function in module.functions.iter_mut().filter(|f| f.kind == FunctionKind::Entry) {
+        let own = function.directives.maxnreg.unwrap_or(registers);
+        function.directives.maxnreg = Some(own.min(registers));
+    }
+    module.to_string()
+}
+
+/// Links the inputs, and tries whether the device can load the result. `registers` is the limit of a thread, 0 for none.
+fn complete(
+    inputs: &[(String, Arc<str>)],
+    device: u32,
+    registers: u32,
+) -> Result<(Box<[u8]>, usize), Refusal> {
     let runtime = device_runtime::needed(inputs);
     let inputs = inputs.iter().chain(&runtime);
     let inputs: Vec<_> = inputs.map(|(name, text)| Input { name, text }).collect();
@@ -192,7 +208,8 @@ fn complete(inputs: &[(String, Arc<str>)], device: u32) -> Result<(Box<[u8]>, us
         (CUresult::CUDA_ERROR_UNKNOWN, lines.join("\n"))
     })?;
     let process = process().map_err(|code| (code, String::new()))?;
-    let kernels = load(process, &linked, device)?.entries().count();
+    let linked = if registers == 0 { linked } else { limited(linked, registers) };
+    let kernels = load(process, &linked, device, 0)?.entries().count();
     let mut image = linked.into_bytes();
     image.push(0);
     Ok((image.into(), kernels))
@@ -225,15 +242,15 @@ functions! {
     ) { add_file(state, kind, path, count, options, values) }
     Device fn cuLinkComplete(state: CUlinkState, image: *mut *mut c_void, size: *mut usize) {
         let process = process()?;
-        let (inputs, device) = {
+        let (inputs, device, registers) = {
             let mut locked = process.lock();
             let link = locked.objects.links.get_mut(number(state))?;
             if image.is_null() {
                 return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
             }
-            (link.inputs.clone(), link.device)
+            (link.inputs.clone(), link.device, link.options.max_registers)
         };
-        let linked = complete(&inputs, device);
+        let linked = complete(&inputs, device, registers);
         let mut locked = process.lock();
         let link = locked.objects.links.get_mut(number(state))?;
         let outcome = linked.as_ref().map(|&(_, kernels)| kernels);

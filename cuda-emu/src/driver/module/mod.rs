@@ -35,7 +35,9 @@ pub(super) unsafe fn load_image(
     let known = process.devices.get(device as usize).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
     // SAFETY: the caller's promise.
     let text = unsafe { image.ptx(known.cc.0 * 10 + known.cc.1) };
-    let loaded = text.and_then(|text| load(process, &text, device).map(|program| (text, program)));
+    let loaded = text.and_then(|text| {
+        load(process, &text, device, options.max_registers).map(|program| (text, program))
+    });
     let outcome = match &loaded {
         Ok((_, program)) => Ok(program.entries().count()),
         Err((_, log)) => Err(log.as_str()),
@@ -46,14 +48,8 @@ pub(super) unsafe fn load_image(
 }
 
 impl State {
-    pub(super) fn add_module(
-        &mut self,
-        context: u64,
-        program: Arc<Program>,
-        registers: u32,
-    ) -> u64 {
-        let functions = HashMap::new();
-        self.objects.modules.insert(Module { context, program, functions, registers })
+    pub(super) fn add_module(&mut self, context: u64, program: Arc<Program>) -> u64 {
+        self.objects.modules.insert(Module { context, program, functions: HashMap::new() })
     }
 
     /// Returns the function of a module with this name.
@@ -106,7 +102,7 @@ unsafe fn load_module(
     let options = unsafe { Options::read(count, options, values) }?;
     // SAFETY: as above.
     let (_, program) = unsafe { load_image(process, image, &options, device) }?;
-    let new = process.lock().add_module(context, Arc::new(program), options.max_registers);
+    let new = process.lock().add_module(context, Arc::new(program));
     // SAFETY: not null, and the caller's promise.
     unsafe { put(module, handle(new)) }
 }

@@ -330,6 +330,7 @@ fn serve(process: &Process) {
             process.lose(code, report);
             state.engine.abandon();
         }
+        process.images.lock().sweep(&state.engine, process.space.objects());
         if idle && state.engine.waiters > 0 {
             idle = false;
         }

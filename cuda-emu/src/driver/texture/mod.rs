@@ -14,7 +14,8 @@ use cuda_sys::{CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray_format, CUres
 
 use super::call::Answer;
 use super::objects::Handles;
-use super::process::Process;
+use super::process::{Process, State};
+use super::stream::engine::Engine;
 use crate::texture::{Channel, Format, Level, Objects};
 
 pub(super) use array::{Array, Mipmapped};
@@ -44,6 +45,27 @@ pub(super) struct Known {
     pub(super) textures: std::collections::HashMap<u64, Described>,
     /// The contexts of surface objects, and what they were made of.
     pub(super) surfaces: std::collections::HashMap<u64, (u64, Resource)>,
+    /// Destroyed objects, each after the pending work that may use it.
+    retired: Vec<(Vec<u64>, u64)>,
+}
+
+impl Known {
+    /// Removes an object after the work that is enqueued now: programs destroy objects after launches that use them.
+    fn retire(&mut self, object: u64, state: &State, objects: &Objects) {
+        self.retired.push((state.engine.pending(None), object));
+        self.sweep(&state.engine, objects);
+    }
+
+    /// Removes the destroyed objects that no pending work may use.
+    pub(super) fn sweep(&mut self, engine: &Engine, objects: &Objects) {
+        self.retired.retain_mut(|(pending, object)| {
+            while pending.pop_if(|number| !engine.is_pending(*number)).is_some() {}
+            if pending.is_empty() {
+                objects.remove(*object);
+            }
+            !pending.is_empty()
+        });
+    }
 }
 
 /// The same behind a lock of its own, which is taken after that of the state.
@@ -57,6 +79,7 @@ impl Default for Images {
             mipmapped: Handles::new(21, bad),
             textures: std::collections::HashMap::new(),
             surfaces: std::collections::HashMap::new(),
+            retired: Vec::new(),
         }))
     }
 }

@@ -269,10 +269,11 @@ functions! {
     }
     Device fn cuTexObjectDestroy(object: CUtexObject) {
         let process = process()?;
-        process.lock().current()?;
-        let found = process.images.lock().textures.remove(&object);
-        if found.is_some() {
-            process.space.objects().remove(object);
+        let state = process.lock();
+        state.current()?;
+        let mut known = process.images.lock();
+        if known.textures.remove(&object).is_some() {
+            known.retire(object, &state, process.space.objects());
             return Ok(());
         }
         // The driver takes 0.
@@ -305,10 +306,11 @@ functions! {
     }
     Device fn cuSurfObjectDestroy(object: CUsurfObject) {
         let process = process()?;
-        process.lock().current()?;
-        let found = process.images.lock().surfaces.remove(&object);
-        if found.is_some() {
-            process.space.objects().remove(object);
+        let state = process.lock();
+        state.current()?;
+        let mut known = process.images.lock();
+        if known.surfaces.remove(&object).is_some() {
+            known.retire(object, &state, process.space.objects());
             return Ok(());
         }
         if object == 0 { Ok(()) } else { Err(INVALID) }

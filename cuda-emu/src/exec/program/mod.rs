@@ -3,6 +3,7 @@
 mod check;
 mod isa;
 mod reach;
+mod registers;
 mod variables;
 
 use std::collections::HashMap;
@@ -290,7 +291,7 @@ impl Program {
                 static_shared: 0,
                 local_bytes: self.codes[number].local_bytes,
                 const_bytes: u32::try_from(const_bytes).unwrap_or(u32::MAX),
-                registers: (function.registers.len() as u32 / 4).clamp(8, 32),
+                registers: registers::estimate(function),
                 ptx_version: target,
                 cluster: d.reqnctapercluster.map(|size| size.map(|size| size.max(1))),
                 max_cluster_rank: d.maxclusterrank.unwrap_or(0),
@@ -326,6 +327,13 @@ impl Program {
         self.entries.iter().enumerate().map(|(at, entry)| {
             (self.codes[entry.function as usize].name.as_str(), EntryId(at as u32))
         })
+    }
+
+    /// Limits the registers that the kernels are said to have.
+    pub(crate) fn limit_registers(&mut self, limit: u32) {
+        for Entry { attributes, .. } in &mut self.entries {
+            attributes.registers = attributes.registers.min(limit.max(registers::LEAST));
+        }
     }
 
     fn get(&self, entry: EntryId) -> &Entry {

@@ -213,7 +213,8 @@ impl Check {
                 let stem = name.split('.').next().unwrap_or_default();
                 self.require(*line, &name, Need::of(SPECIALS, self.arch.number, stem, core::iter::empty()));
             }
-            if let Some(what) = spaces::wrong(module, function, op) {
+            let wrong = spaces::wrong(module, function, op).or_else(|| wide_byte(function, op));
+            if let Some(what) = wrong {
                 self.problem(*line, &format!("`{opcode}`: {what}"));
             }
         });
@@ -275,6 +276,18 @@ fn operands(op: &Op) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Returns the mistake in a conversion between bf16 and 8 bits whose register of the latter is wider, as others may be.
+fn wide_byte(function: &Function, op: &Op) -> Option<String> {
+    let Op::Cvt { to, from, d, a, .. } = op else { return None };
+    let register = match (to, from, a) {
+        (Type::Bf16, Type::U8 | Type::S8, Operand::Reg(register)) => register,
+        (Type::U8 | Type::S8, Type::Bf16, _) => d.as_ref()?,
+        _ => return None,
+    };
+    let ty = function.registers.get(register.index())?;
+    (ty.bits() != 8).then(|| format!("the register of 8 bits is a .{ty}; declare it as .b8"))
 }
 
 /// Checks a text of the target `arch`, whose opcodes are spelled so. The log of the error lists the problems with their

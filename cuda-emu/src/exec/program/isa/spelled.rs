@@ -9,6 +9,8 @@ use super::table::{Row, row};
 pub(super) const SPELLINGS: &[Row] = &[
     row("bar|barrier cta", 0, (7, 8)),
     row("barrier", 30, (6, 0)),
+    row("barrier cluster arrive release", 90, (8, 0)),
+    row("barrier cluster wait acquire", 90, (8, 0)),
     row("fence", 70, (6, 0)),
     row("fence proxy alias", 70, (7, 5)),
     row("fence sync_restrict::shared::cta|sync_restrict::shared::cluster", 90, (8, 6)),
@@ -61,8 +63,6 @@ pub(super) const NEVER: &[(&str, &str)] = &[
     ("cvt sat u16|u32|u64|s32|s64 $u16", SATURATES),
     ("cvt sat u32|u64|s64 $u32", SATURATES),
     ("cvt sat u64 $u64", SATURATES),
-    ("cvt bf16 $u8|s8", TYPES),
-    ("cvt u8|s8 $bf16", TYPES),
     ("cvt bf16x2 $e4m3x2|e5m2x2", TYPES),
     ("cvt e4m3x2|e5m2x2 $bf16x2", TYPES),
     ("cvt rn|rz|rm|rp bf16 $bf16", ROUNDINGS),
