@@ -109,6 +109,7 @@ mod prepare;
 mod reads;
 mod refusal;
 mod replay;
+mod slots;
 mod spec;
 mod text;
 mod twice;

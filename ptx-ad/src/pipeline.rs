@@ -10,7 +10,7 @@ use crate::refusal::{Reason, Refusal};
 use crate::replay::{self, Replay};
 use crate::spec::{Access, Spec};
 use crate::{Adjoint, Deterministic, Kept};
-use crate::{bytes, chosen, doubles, emit, f16, globals, integral, prepare, text};
+use crate::{bytes, chosen, doubles, emit, f16, globals, integral, prepare, slots, text};
 
 /// Returns the adjoint of a kernel, or why it has none. `again`: the kernel is an adjoint.
 pub(crate) fn adjoint(module: &Module, spec: &Spec, again: bool) -> Result<Adjoint, Vec<Refusal>> {
@@ -41,6 +41,7 @@ impl<'a> Pipeline<'a> {
     fn new(module: &'a Module, spec: &'a Spec, again: bool) -> Result<Self, Vec<Refusal>> {
         let mut body = prepare::prepare(module, spec, again)?;
         bytes::join(&mut body, spec);
+        slots::split(&mut body, spec);
         chosen::split(&mut body, spec);
         integral::mark(&mut body);
         f16::widen(&mut body, spec);

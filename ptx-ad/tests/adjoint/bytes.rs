@@ -197,3 +197,55 @@ fn no_numbers() {
     let value = "ld.global.f32 %f1, [%w4]; st.global.f32 [%w5], %f1; add.s64 %w8, %w4, 4;";
     refused(&singles(), &[value, &shifted].concat());
 }
+
+/// Flags in the place of a number.
+#[test]
+fn flags() {
+    const START: &str = ".local .align 8 .b8 own[16]; mov.u64 %w10, own; cvta.local.u64 %w9, %w10; \
+        ld.global.f32 %f1, [%w4]; ld.global.f32 %f2, [%w4+4]; mov.u32 %r4, 0; mov.u32 %r5, 1; mov.f32 %f3, %f1; \
+        setp.gt.f32 %p3, %f1, 0f3F800000;\n";
+    const END: &str = "\nst.global.f32 [%w5], %f3;";
+    let flag = "st.local.u8 [own+4], %r5;";
+    let pair = "st.local.v2.f32 [own], {%f3, %f2};";
+    let product = "ld.local.f32 %f3, [own]; ld.local.f32 %f4, [own+4]; mul.f32 %f3, %f3, %f4;";
+    let used = "setp.eq.u32 %p2, %r5, 1; selp.f32 %f3, %f3, %f1, %p2;";
+    let repeat = |code: &str| {
+        format!("TOP: {code} add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 3; @%p1 bra TOP;")
+    };
+    let whole = "mul.f32 %f3, %f3, %f2;";
+    for (code, whole) in [
+        // Nothing loads the flag.
+        (format!("{pair} {product} {flag}"), whole.to_owned()),
+        (format!("{flag} {pair} {product}"), whole.to_owned()),
+        (repeat(&format!("{pair} {product} {flag}")), repeat(whole)),
+        // It is stored and loaded on one of two paths, by a generic address, too, with a marker between.
+        (
+            format!(
+                "{pair} {product} mov.u32 %r5, 0; {flag} @%p3 bra OFF; mov.u32 %r5, 1; {flag}\nOFF: \
+                 ad.stop.f32 %f5, %f2; ld.u8 %r5, [%w9+4]; {used}"
+            ),
+            format!("{whole} @%p3 bra OFF; bra ON;\nOFF: mov.f32 %f3, %f1;\nON:"),
+        ),
+    ] {
+        right(&singles(), &[START, &code, END].concat(), &[START, &whole, END].concat());
+    }
+    for code in [
+        // What is loaded is the flag or a part of the number.
+        format!("{pair} {product} @%p3 bra OFF; {flag}\nOFF: ld.local.u8 %r5, [own+4]; {used}"),
+        // The flag is a part of a number that is loaded on one of two paths, or in the next iteration.
+        format!("{pair} {flag} @%p3 bra OFF; {product}\nOFF:"),
+        format!("{pair} {}", repeat(&format!("{product} {flag} st.local.f32 [own], %f3;"))),
+        // An index without bounds, and an address that may be that of the flag.
+        format!(
+            "{pair} {product} {flag} mul.wide.u32 %w11, %r1, 4; add.s64 %w11, %w10, %w11; \
+             ld.local.u8 %r5, [%w11]; {used}"
+        ),
+        format!("{pair} {product} {flag} ld.global.u64 %w11, [%w5+8]; ld.u8 %r5, [%w11]; {used}"),
+        // A store ends half of the flag.
+        format!(
+            "{pair} st.local.v2.u16 [own+2], {{%r4, %r4}}; st.local.f32 [own+4], %f2; {product}"
+        ),
+    ] {
+        refused(&singles(), &[START, &code, END].concat());
+    }
+}

@@ -16,6 +16,9 @@ const ELSEWHERE: [&str; 5] = ["target", ".git", "shared", "corpus", "compare"];
 const GOLDEN: &str = "golden/ptx.txt.gz";
 const HEAD: &str = "//// ";
 
+/// Marks CUDA's mathematical functions with their derivatives.
+const LIBM: &str = "geom/ad/libm.cuh";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
@@ -94,12 +97,12 @@ fn compile(name: &str, path: &Path, text: String) -> Result<String, String> {
     for folder in path.parent().map(Path::to_path_buf).into_iter().chain(headers) {
         options = options.include_path(folder);
     }
-    // As `OpSpec::differentiate` does.
-    if root().join("tape/device/geom/ad/libm.cuh").exists() {
-        options = options.define_flag("GEOM_AD").extra("--pre-include=geom/ad/libm.cuh");
-    }
     let short = name.rsplit('/').next().unwrap_or(name);
-    let program = Program::new(text).name(short).options(options);
+    let mut program = Program::new(text).name(short).options(options.define_flag("GEOM_AD"));
+    // As `OpSpec::differentiate` does. The cache keeps no image that an option includes files in.
+    if let Ok(libm) = fs::read_to_string(root().join("tape/device").join(LIBM)) {
+        program = program.header(LIBM, libm).pre_include(LIBM);
+    }
     let image = program.compile(Arch::compute(9, 0)).map_err(|error| {
         let message = error.to_string();
         let line = message.lines().find(|line| line.contains("error")).unwrap_or(&message);
