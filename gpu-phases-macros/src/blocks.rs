@@ -172,7 +172,7 @@ pub(crate) fn role_of(ty: &Type) -> Role {
 }
 
 /// Collects the names of a pattern.
-fn names_of<'p>(pat: &'p Pat, names: &mut Vec<&'p Ident>) {
+pub(crate) fn names_of<'p>(pat: &'p Pat, names: &mut Vec<&'p Ident>) {
     match pat {
         Pat::Ident(ident) => names.push(&ident.ident),
         Pat::Type(typed) => names_of(&typed.pat, names),

@@ -1,16 +1,18 @@
 //! Calls of functions, methods and macros.
 
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprPath, Path, Token};
+use syn::{Expr, ExprMethodCall, ExprPath, Path, Token};
 
 use crate::blocks::Role;
 use crate::exprs::{ascii, line_of, replace};
 use crate::names::{
-    DEFINED, OF_OPTIONS, OF_TRAITS, check_associated, check_function, check_method, defined_name,
-    is_atomic, is_built_in, is_elementary, is_primitive, is_pure,
+    DEFINED, OF_LIBRARY, OF_OPTIONS, OF_TRAITS, check_associated, check_function, check_method,
+    defined_name, is_atomic, is_built_in, is_by_value, is_elementary, is_primitive, is_pure,
 };
+use crate::operators::{borrowed, may_change};
 use crate::refuse::{Result, refused};
 use crate::translate::{Translator, Value};
 
@@ -42,7 +44,10 @@ impl Translator<'_> {
             .last()
             .map(|last| ascii(&last.ident.to_string()))
             .unwrap_or_default();
-        if last == "Some" {
+        if names_some(&function.path) {
+            // A function of the program may have this name.
+            let span = syn::spanned::Spanned::span(&function);
+            *call.func = syn::parse_quote_spanned!(span=> ::core::option::Option::Some);
             let args = self.operands(&mut call.args)?;
             let effect = crate::translate::effect_of(&args);
             return Ok(Value::new(format!("some({})", crate::exprs::codes(&args)), effect));
@@ -88,7 +93,7 @@ impl Translator<'_> {
     fn associated(
         &mut self,
         e: &mut Expr,
-        ty: &proc_macro2::TokenStream,
+        ty: &TokenStream,
         name: &str,
         line: usize,
     ) -> Result<Value> {
@@ -105,14 +110,18 @@ impl Translator<'_> {
         {
             let args = self.operands(&mut call.args)?;
             function.ident = syn::Ident::new(&format!("phases_{name}"), function.ident.span());
-            let (probe, hole) = self.callee();
+            self.of_type(path, ty);
+            let (probe, value) = self.elementary(name, line, &args);
             call.args.insert(1, probe);
-            return Ok(self.elementary(&hole, &args));
+            return Ok(value);
         }
         if let Expr::Path(function) = &*call.func {
             check_associated(function, last, name)?;
         }
-        let ty = self.hole(quote!(t.ty::<#ty>()));
+        if primitive && let Expr::Path(path) = &mut *call.func {
+            self.of_type(path, ty);
+        }
+        let ty = self.hole(quote!(phases_text.ty::<#ty>()));
         if !primitive {
             self.enters();
         }
@@ -121,7 +130,9 @@ impl Translator<'_> {
         let args = self.operands(&mut call.args)?;
         let mut suffix = String::new();
         // `from_f64` is included, because `half` rounds it twice on some processors.
-        let defined = DEFINED.contains(&name) || matches!(name, "from_f64" | "default");
+        let defined = DEFINED.contains(&name)
+            || OF_LIBRARY.contains(&name)
+            || matches!(name, "from_f64" | "default");
         if (defined || !(primitive || OF_TRAITS.contains(&name)))
             && let Expr::Path(path) = &mut *call.func
             && let Some(last) = path.path.segments.last_mut()
@@ -141,12 +152,22 @@ impl Translator<'_> {
         Ok(value)
     }
 
-    /// Returns the argument with which rustc reports the called method, and its instance's suffix of the C++ name.
-    fn callee(&mut self) -> (Expr, String) {
+    /// Makes `f32::sqrt` one of a built-in type, not of a module or another type that the program calls `f32`, and `from` that
+    /// of std.
+    fn of_type(&self, function: &mut ExprPath, ty: &TokenStream) {
+        let Some(last) = function.path.segments.last() else { return };
+        let private = self.private();
+        let of = if last.ident == "from" { quote!(as ::core::convert::From<_>) } else { quote!() };
+        *function = syn::parse_quote!(<<#ty as #private::BuiltIn>::Place #of>::#last);
+    }
+
+    /// Returns the argument with which rustc reports the called method or constructor, and its instance's suffix of the C++
+    /// name, or its variant's hash.
+    pub(crate) fn callee(&mut self) -> (Expr, String) {
         let number = self.probes;
         self.probes += 1;
         let probe = self.probe_name(number);
-        let suffix = self.hole(quote!(types.name(#number, t)));
+        let suffix = self.hole(quote!(phases_types.name(#number, phases_text)));
         (Expr::Verbatim(quote!(#probe)), suffix)
     }
 
@@ -176,7 +197,7 @@ impl Translator<'_> {
         let comma = (!list.is_empty()).then(|| quote!(,));
         let call = quote!(#path::phases_call #arguments(#probe #comma #list));
         replace(e, |_| call);
-        let name = self.hole(quote!(types.name(#number, t)));
+        let name = self.hole(quote!(phases_types.name(#number, phases_text)));
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
         let value = self.called(format!("{name}(c{args})"));
         if starts_phase {
@@ -246,14 +267,17 @@ impl Translator<'_> {
         }
         let line = line_of(e);
         let Expr::MethodCall(call) = e else { return Ok(Value::unit()) };
-        if is_elementary(&call.method.to_string()) && call.turbofish.is_none() {
+        let method = call.method.to_string();
+        if is_elementary(&method) && call.turbofish.is_none() {
+            let (place, changes) = (borrowed(&call.receiver), changes_of(call));
             let args = std::iter::once(&mut *call.receiver).chain(&mut call.args);
             let args = self.operands(args)?;
-            let name = format!("phases_{}", call.method);
-            call.method = syn::Ident::new(&name, call.method.span());
-            let (probe, hole) = self.callee();
+            let kept = self.keep_receiver(call, place, &changes);
+            call.method = syn::Ident::new(&format!("phases_{method}"), call.method.span());
+            let (probe, value) = self.elementary(&method, line, &args);
             call.args.insert(0, probe);
-            return Ok(self.elementary(&hole, &args));
+            around(e, kept);
+            return Ok(value);
         }
         // The receiver is replaced below.
         if self.level.is_some() && self.is_of_threads(&call.method.to_string(), &call.receiver) {
@@ -272,22 +296,29 @@ impl Translator<'_> {
         }
         let of_slice = self.is_slice(&call.receiver);
         let of_structure = self.is_structure(&call.receiver);
+        let (place, changes) = (borrowed(&call.receiver), changes_of(call));
         let receiver = self.place(&mut call.receiver)?;
         check_method(&call.method, &name, of_slice)?;
         let mut values = vec![receiver];
         for arg in &mut call.args {
-            let value = self.operand_after(&mut values, arg, true)?;
+            let value = self.operand_after(&mut values, arg, place.is_some())?;
             values.push(value);
         }
+        let own_receiver = self.is_own_receiver(&call.receiver);
+        let kept = self.keep_receiver(call, place, &changes);
         // A method of a user's type may only have such a name if it is a device method: rustc refuses others here.
-        if DEFINED.contains(&name.as_str()) || is_device_method {
+        let of_library = OF_LIBRARY.contains(&name.as_str());
+        if DEFINED.contains(&name.as_str()) || of_library || is_device_method {
             call.method = syn::Ident::new(&defined_name(&name), call.method.span());
         }
-        let own_receiver = self.is_own_receiver(&call.receiver);
-        if is_built_in(&name) && !matches!(name.as_str(), "unwrap" | "expect") {
+        if is_built_in(&name) && !of_library && !matches!(name.as_str(), "unwrap" | "expect") {
             // Only built-in types have a C++ function of this name.
             let private = self.private();
             replace(&mut call.receiver, |inner| quote!(#private::built_in(&(#inner))));
+            // The receiver has the type of `self`, so that no method of a trait comes before the built-in one.
+            if is_by_value(&name) {
+                replace(&mut call.receiver, |inner| quote!((*#inner)));
+            }
         }
         if of_option {
             let (private, inner) = (self.private(), &call.receiver);
@@ -308,7 +339,11 @@ impl Translator<'_> {
             replace(e, |_| unwrapped);
             return Ok(value);
         }
-        let receiver = format!("d({})", values[0].code);
+        let mut receiver = format!("d({})", values[0].code);
+        if of_option {
+            // A closure may change the receiver, which Rust has copied.
+            receiver = format!("copy({receiver})");
+        }
         let args: String = values[1..].iter().map(|arg| format!(", {}", arg.code)).collect();
         let mut suffix = String::new();
         if is_device_method {
@@ -328,13 +363,43 @@ impl Translator<'_> {
         if !is_pure(&name) && !own_receiver {
             self.effect();
         }
+        around(e, kept);
         Ok(self.called(code))
     }
 
-    /// Returns the call of an elementary function. Its loops are over constant coefficients.
-    fn elementary(&mut self, name: &str, args: &[Value]) -> Value {
+    /// Makes rustc refuse an argument that changes the receiver: Rust reads a receiver by value before, C++ after. Returns
+    /// the receiver if it is no place, which then needs a name.
+    fn keep_receiver(
+        &self,
+        call: &mut ExprMethodCall,
+        place: Option<TokenStream>,
+        changes: &[bool],
+    ) -> Option<Expr> {
+        if !changes.contains(&true) {
+            return None;
+        }
+        let name = receiver_name();
+        let kept = match place {
+            Some(_) => None,
+            None => Some(std::mem::replace(&mut *call.receiver, syn::parse_quote!(#name))),
+        };
+        let (private, place) = (self.private(), place.unwrap_or_else(|| quote!(#name)));
+        for (arg, _) in call.args.iter_mut().zip(changes).filter(|(_, changes)| **changes) {
+            replace(arg, |inner| quote!(#private::beside(&#place, #inner)));
+        }
+        kept
+    }
+
+    /// Returns the call of an elementary function, or of a device method of this name, and the argument with which rustc
+    /// reports which one it is. The loops of the functions are over constant coefficients.
+    fn elementary(&mut self, method: &str, line: usize, args: &[Value]) -> (Expr, Value) {
+        let number = self.probes;
+        self.probes += 1;
+        let probe = self.probe_name(number);
+        let function =
+            self.hole(quote!(phases_types.function(#number, #method, #line, phases_text)));
         let args: String = args.iter().map(|arg| format!(", d({})", arg.code)).collect();
-        self.called(format!("{name}(c{args})"))
+        (Expr::Verbatim(quote!(#probe)), self.called(format!("{function}{args})")))
     }
 
     /// Returns whether a method is an atomic operation, which is for threads.
@@ -417,8 +482,8 @@ impl Translator<'_> {
         let private = self.private();
         let (emitted, value) = self.captured(|s| s.operand(&mut condition))?;
         if debug {
-            let on =
-                self.hole(quote!(if cfg!(debug_assertions) { "true" } else { "false" }.to_owned()));
+            let on = self
+                .hole(quote!(::std::string::ToString::to_string(&::core::cfg!(debug_assertions))));
             self.emit(&format!("if constexpr ({on}) {{"));
         }
         self.out.push_str(&emitted);
@@ -427,7 +492,7 @@ impl Translator<'_> {
             self.emit("}");
             replace(
                 e,
-                |_| quote!(if cfg!(debug_assertions) { #private::check(#condition, #line) }),
+                |_| quote!(if ::core::cfg!(debug_assertions) { #private::check(#condition, #line) }),
             );
         } else {
             replace(e, |_| quote!(#private::check(#condition, #line)));
@@ -436,12 +501,34 @@ impl Translator<'_> {
     }
 }
 
+fn changes_of(call: &ExprMethodCall) -> Vec<bool> {
+    call.args.iter().map(may_change).collect()
+}
+
+fn receiver_name() -> syn::Ident {
+    syn::Ident::new("phases_receiver", Span::mixed_site())
+}
+
+/// Puts the name of a receiver around the call of its method.
+fn around(e: &mut Expr, receiver: Option<Expr>) {
+    if let Some(receiver) = receiver {
+        let name = receiver_name();
+        replace(e, |call| quote!(match #receiver { #[allow(unused_mut)] mut #name => #call }));
+    }
+}
+
+/// Returns whether a path is that of `Option`'s variant `Some`.
+pub(crate) fn names_some(path: &Path) -> bool {
+    let mut names = path.segments.iter().rev().map(|segment| &segment.ident);
+    names.next().is_some_and(|name| name == "Some") && names.next().is_none_or(|of| of == "Option")
+}
+
 pub(crate) fn starts_upper(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
 /// Returns the type before the last segment of a path, if there is one.
-fn type_prefix(function: &ExprPath) -> Option<proc_macro2::TokenStream> {
+fn type_prefix(function: &ExprPath) -> Option<TokenStream> {
     if let Some(qself) = &function.qself {
         let ty = &qself.ty;
         return Some(ty.to_token_stream());

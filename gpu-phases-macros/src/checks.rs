@@ -46,6 +46,23 @@ pub(crate) struct Shape {
 /// The longest body that is duplicated for elements that are read ahead.
 const SHORT: usize = 2_000;
 
+/// Returns the condition of an index of a variable that may become another slice. If the body only names its elements and its
+/// length, it does not.
+fn unless_changed<'c>(condition: &'c str, body: &str) -> &'c str {
+    let Some(within) = condition.strip_prefix("array_") else { return condition };
+    let variable = within.rsplit([' ', ')']).nth(1).unwrap_or_default();
+    let named = format!("d({variable})");
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let mentions = body.split(|c| !part(c)).filter(|name| *name == variable).count();
+    let harmless = body.match_indices(&named).filter(|(at, _)| {
+        let call =
+            body[..*at].trim_end_matches(|c: char| c.is_ascii_digit() || c == ',' || c == ' ');
+        let before = ["at(c", "read(c", "m_len(c"].iter().find_map(|name| call.strip_suffix(name));
+        before.is_some_and(|before| !before.ends_with(part))
+    });
+    if harmless.count() == mentions { within } else { condition }
+}
+
 impl Translator<'_> {
     /// Returns the hoisted check of an index, if each iteration of the innermost loop reaches it and it grows with
     /// the counter.
@@ -208,7 +225,9 @@ impl Translator<'_> {
         self.emit(&format!("if (!c.stop() && {some}) {{"));
         if hoists {
             self.emit(&format!("const auto {} = lower({last});", entry.last));
-            self.emit(&format!("if (fits({range}) && {})", entry.hoisted.join(" && ")));
+            let conditions: Vec<_> =
+                entry.hoisted.iter().map(|test| unless_changed(test, body)).collect();
+            self.emit(&format!("if (fits({range}) && {})", conditions.join(" && ")));
         }
         if defers {
             self.emit(&format!("if ({count} <= most_deferred)"));
@@ -307,5 +326,28 @@ impl Translator<'_> {
         // The order is fixed, so that the text is deterministic.
         variables.sort();
         variables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unless_changed;
+
+    #[test]
+    fn a_slice_that_a_body_only_indexes_stays() {
+        let test = "array_within(of(last_8), row_5)";
+        let settled = |body| unless_changed(test, body) == "within(of(last_8), row_5)";
+        assert!(settled("at(c, 42, d(row_5), k_9, known_6) = read(c, 4, d(row_5), k_9, known_6);"));
+        assert!(settled("auto n = m_len(c, 4, d(row_5)); auto row_51 = row_52;"));
+        for body in [
+            "row_5 = row_6;",
+            "at(c, 42, d(row_5), k_9, known_6) = 1; swap_handles(row_5, row_6);",
+            "replace_at(c, 42, d(row_5));",
+            "f(c, borrow_mut(row_5));",
+        ] {
+            assert!(!settled(body), "{body}");
+        }
+        let other = "within(of(last_8), x_5)";
+        assert_eq!(unless_changed(other, "x_5 = y_6;"), other);
     }
 }

@@ -77,8 +77,12 @@ impl Translator<'_> {
         let (body, params) = translated?;
         let result = result.map(|ty| format!(" -> {ty}")).unwrap_or_default();
         // Who calls it says where its checks are reported: a closure of block level may run in a thread of a phase.
-        let (file, checks) =
-            (self.hole(quote!(t.file(::core::file!()).to_string())), self.overflow_hole());
+        let (file, checks) = (
+            self.hole(quote!(::std::string::ToString::to_string(
+                &phases_text.file(::core::file!())
+            ))),
+            self.overflow_hole(),
+        );
         Ok(Value::constant(format!(
             "[&](const auto c0{params}){result} {{\n[[maybe_unused]] const auto c = in<{checks}>(c0, {file});\n{body}}}"
         )))

@@ -180,7 +180,7 @@ impl Translator<'_> {
         let (range, _) = self.range_object(&mut each.expr)?;
         let (counter, outer, ends) = (self.name("j"), self.name("c"), self.name("r"));
         let ExprForLoop { pat, body, .. } = each;
-        let apart = std::mem::replace(&mut self.apart, false);
+        let apart = self.apart.take();
         let (text, ()) = self.captured(|s| {
             s.scoped(|s| {
                 s.bind_pattern(pat, &format!("{ends}.number({counter})"))?;
@@ -270,6 +270,8 @@ impl Translator<'_> {
                 let value = self.place(&mut call.receiver)?;
                 let name = self.name("x");
                 self.emit(&format!("auto&& {name} = d({});", value.code));
+                // A method of a trait for arrays would come before that of slices.
+                replace(&mut call.receiver, |inner| quote!((#inner)[..]));
                 Ok((format!("{by}({name}, {counter})"), format!("length({name}).v")))
             }
             Expr::MethodCall(_) => refused(
@@ -363,13 +365,16 @@ fn iterations(
 pub(crate) fn is_constant(e: &Expr) -> bool {
     match e {
         Expr::Lit(_) => true,
-        Expr::Path(path) => path
-            .path
-            .segments
-            .last()
-            .is_some_and(|last| !last.ident.to_string().contains(char::is_lowercase)),
+        Expr::Path(path) => {
+            path.path.segments.last().is_some_and(|last| is_constants(&last.ident.to_string()))
+        }
         _ => false,
     }
+}
+
+/// Returns whether a name is one of constants, which no variable of a kernel has.
+pub(crate) fn is_constants(name: &str) -> bool {
+    name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
 }
 
 /// Returns whether an expression is a subslice: `x[a..b]`.

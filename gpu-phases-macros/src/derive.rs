@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Field, Fields, GenericParam, Generics, Ident, Type};
 
 use crate::exprs::field_name;
@@ -89,7 +90,7 @@ fn common(input: &DeriveInput, library: &TokenStream) -> Common {
         fn rust_name() -> ::std::string::String {
             let names: &[::std::string::String] = &[#(#instance),*];
             let path = ::core::concat!(::core::module_path!(), "::", #text);
-            if names.is_empty() { path.to_owned() } else { ::std::format!("{path}<{}>", names.join(", ")) }
+            if names.is_empty() { ::std::string::ToString::to_string(path) } else { ::std::format!("{path}<{}>", names.join(", ")) }
         }
 
         fn cpp_name() -> ::std::string::String {
@@ -102,8 +103,8 @@ fn common(input: &DeriveInput, library: &TokenStream) -> Common {
         .flat_map(|(operator, _)| RIGHT_SIDES.iter().map(|right| operator_link(operator, right)))
         .collect();
     let links = quote! {
-        #(<Self>::#slots(t);)*
-        #(<Self>::#operators(t);)*
+        #(#library::__private::Link::write(<Self>::#slots, phases_text);)*
+        #(#library::__private::Link::write(<Self>::#operators, phases_text);)*
     };
     let fallback = quote! {
         // The type's inherent constants, which `#[device]` defines, take precedence over these.
@@ -179,6 +180,7 @@ fn structure(
     Ok(quote! {
         const _: () = {
             #fallback
+            impl #impl_generics #library::__private::TypesOfKernelsDoNotDeref for #ident #ty_generics #where_clause {}
             #checked
 
             #[diagnostic::do_not_recommend]
@@ -210,15 +212,15 @@ fn structure(
 
                 #name
 
-                fn write(t: &mut #library::text::Text) {
+                fn write(phases_text: &mut #library::text::Text) {
                     const { ::core::assert!(
                         <Self as #library::device::Device>::STORED,
                         "fields of types of kernels are stored: no tuples, `Option`s, enums with values and empty types"
                     ) };
-                    let name = Self::cpp_name();
-                    t.define(&name, |t| {
-                        let fields = [#((#names, t.ty::<#types>(), ::core::mem::size_of::<#types>())),*];
-                        #library::__private::structure(&name, &fields, ::core::mem::size_of::<Self>(), #align)
+                    let phases_name = Self::cpp_name();
+                    phases_text.define(&phases_name, |phases_text| {
+                        let fields = [#((#names, phases_text.ty::<#types>(), ::core::mem::size_of::<#types>())),*];
+                        #library::__private::structure(&phases_name, &fields, ::core::mem::size_of::<Self>(), #align)
                     });
                     #links
                 }
@@ -292,6 +294,7 @@ fn enumeration(
     Ok(quote! {
         const _: () = {
             #fallback
+            impl #library::__private::TypesOfKernelsDoNotDeref for #ident {}
 
             // C++ compares the numbers. A constant is a valid pattern only if `PartialEq` is derived, so that Rust
             // compares them, too.
@@ -312,9 +315,9 @@ fn enumeration(
             unsafe impl #library::device::Device for #ident {
                 #name
 
-                fn write(t: &mut #library::text::Text) {
-                    let name = Self::cpp_name();
-                    t.define(&name, |t| #library::__private::enumeration(&name, &t.ty::<#tag>()));
+                fn write(phases_text: &mut #library::text::Text) {
+                    let phases_name = Self::cpp_name();
+                    phases_text.define(&phases_name, |phases_text| #library::__private::enumeration(&phases_name, &phases_text.ty::<#tag>()));
                     #links
                 }
 
@@ -351,10 +354,11 @@ fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> R
             }
         }
         let variant_name = bare(&variant.ident);
-        let hash = name_hash(&variant_name);
+        let hash = name_hash(&variant.ident.unraw().to_string());
         let fields = variant.fields.iter().enumerate().map(|(at, field)| cpp_field(field, at));
         let types: Vec<&Type> = variant.fields.iter().map(|field| &field.ty).collect();
-        definitions.push(quote!((#variant_name, #hash, &[#((#fields, t.ty::<#types>())),*])));
+        definitions
+            .push(quote!((#variant_name, #hash, &[#((#fields, phases_text.ty::<#types>())),*])));
         let members: Vec<syn::Member> = variant.fields.members().collect();
         let names: Vec<Ident> =
             (0..members.len()).map(|at| format_ident!("phases_{}", at)).collect();
@@ -368,6 +372,7 @@ fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> R
     Ok(quote! {
         const _: () = {
             #fallback
+            impl #library::__private::TypesOfKernelsDoNotDeref for #ident {}
 
             // SAFETY: `STORED` is false, so no memory is shared.
             #[diagnostic::do_not_recommend]
@@ -376,9 +381,9 @@ fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> R
 
                 #name
 
-                fn write(t: &mut #library::text::Text) {
-                    let name = Self::cpp_name();
-                    t.define(&name, |t| #private::variants(&name, &[#(#definitions),*]));
+                fn write(phases_text: &mut #library::text::Text) {
+                    let phases_name = Self::cpp_name();
+                    phases_text.define(&phases_name, |phases_text| #private::variants(&phases_name, &[#(#definitions),*]));
                     #links
                 }
 

@@ -2,9 +2,11 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprPath, Lit, Type, UnOp};
 
+use crate::calls::starts_upper;
 use crate::implementation::name_hash;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value, effect_of};
@@ -46,7 +48,7 @@ impl Translator<'_> {
             Expr::Repeat(repeat) => {
                 let value = self.operand(&mut repeat.expr)?;
                 let len = &repeat.len;
-                let len = self.hole(quote!({ let n: usize = #len; n.to_string() }));
+                let [len] = self.sizes([quote!(#len)]);
                 Ok(Value::new(format!("filled<{len}>({})", value.code), value.effect))
             }
             Expr::Struct(_) => self.structure(e),
@@ -106,6 +108,8 @@ impl Translator<'_> {
             return Ok(Value::new(local.cpp, effect));
         }
         if path.path.is_ident("None") {
+            // A constant of the program may have this name.
+            *e = syn::parse_quote_spanned!(path.span()=> ::core::option::Option::None);
             let ty = self.probe(e);
             return Ok(Value::constant(format!("{ty}{{}}")));
         }
@@ -114,7 +118,7 @@ impl Translator<'_> {
 
     /// Translates a constant, or a variant.
     pub(crate) fn constant(&mut self, path: &ExprPath) -> Result<Value> {
-        let code = self.hole(quote!(t.value(&#path)));
+        let code = self.hole(quote!(phases_text.value(&#path)));
         Ok(Value::constant(code))
     }
 
@@ -143,7 +147,7 @@ impl Translator<'_> {
     /// Translates a structure with named fields.
     fn structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Struct(fields) = e else { return Ok(Value::unit()) };
-        let variant = variant_hash(&fields.path);
+        let variant = self.named_variant(&fields.path);
         let mut values: Vec<Value> = Vec::new();
         let mut names = Vec::new();
         for field in &mut fields.fields {
@@ -163,37 +167,68 @@ impl Translator<'_> {
             Some(rest) => self.emit(&format!("{ty} {name} = {};", rest.code)),
             None => self.emit(&format!("{ty} {name};")),
         }
-        self.fields(&name, variant, names.iter().zip(&values));
+        self.fields(&name, &variant, names.iter().zip(&values));
         Ok(Value::constant(name))
     }
 
-    /// Emits the assignments to the fields of a structure, or of the variant with this hash.
+    /// Emits the assignments to the fields of a structure, or of the variant with this hash in C++.
     fn fields<'v>(
         &mut self,
         name: &str,
-        variant: u64,
+        variant: &str,
         fields: impl Iterator<Item = (&'v String, &'v Value)>,
     ) {
-        self.emit(&format!("begin<{variant}ull>({name});"));
+        self.emit(&format!("begin<{variant}>({name});"));
         for (field, value) in fields {
-            self.emit(&format!("variant<{variant}ull>({name}).{field} = {};", value.code));
+            self.emit(&format!("variant<{variant}>({name}).{field} = {};", value.code));
         }
     }
 
     /// Translates a tuple structure: `Pair(a, b)`.
     pub(crate) fn tuple_structure(&mut self, e: &mut Expr) -> Result<Value> {
         let Expr::Call(call) = e else { return Ok(Value::unit()) };
-        let variant = match &*call.func {
-            Expr::Path(path) => variant_hash(&path.path),
-            _ => 0,
-        };
         let values = self.operands(&mut call.args)?;
+        let (path, args) = (call.func.clone(), &call.args);
+        let private = self.private();
+        let (variant, made) = match &*path {
+            Expr::Path(name) if of_type(&name.path).is_none() => {
+                let (probe, variant) = self.callee();
+                (variant, quote!(#private::constructor(&#probe, #path)(#args)))
+            }
+            Expr::Path(name) => (self.named_variant(&name.path), quote!(#path(#args))),
+            _ => return Ok(Value::unit()),
+        };
+        // A function of the program may have such a name, which is no pattern.
+        let value = syn::Ident::new("phases_made", proc_macro2::Span::mixed_site());
+        *e = Expr::Verbatim(made);
         let ty = self.probe(e);
+        replace(e, |made| {
+            quote!((match #made {
+                #value => match #value {
+                    #path(..) => #value,
+                    #[allow(unreachable_patterns)]
+                    _ => #value,
+                }
+            }))
+        });
         let name = self.name("t");
         self.emit(&format!("{ty} {name};"));
         let names: Vec<String> = (0..values.len()).map(|at| format!("f{at}")).collect();
-        self.fields(&name, variant, names.iter().zip(&values));
+        self.fields(&name, &variant, names.iter().zip(&values));
         Ok(Value::constant(name))
+    }
+
+    /// Returns the hash in C++ of the variant `Type::Name`, of which rustc checks that `Type` is one: a module may import
+    /// variants by other names. Of other paths it is 0, and with that an enum with values is an error.
+    pub(crate) fn named_variant(&mut self, path: &syn::Path) -> String {
+        let (Some(of), Some(last)) = (of_type(path), path.segments.last()) else {
+            return "0ull".to_owned();
+        };
+        let hash = format!("{}ull", name_hash(&last.ident.unraw().to_string()));
+        self.hole(quote!({
+            let _ = ::core::marker::PhantomData::<#of>;
+            ::std::string::String::from(#hash)
+        }))
     }
 
     /// Translates a block with a value. Its statements are emitted.
@@ -206,9 +241,13 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the hash of the name that may be a variant's.
-pub(crate) fn variant_hash(path: &syn::Path) -> u64 {
-    path.segments.last().map_or(0, |last| name_hash(&ascii(&last.ident.to_string())))
+/// Returns the path of the type that has the variant or constant of this path, if its name is that of a type.
+pub(crate) fn of_type(path: &syn::Path) -> Option<syn::Path> {
+    let mut of = path.clone();
+    of.segments.pop();
+    of.segments.pop_punct();
+    let last = of.segments.last()?;
+    starts_upper(&last.ident.to_string()).then_some(of)
 }
 
 /// Returns the C++ name of a field.

@@ -10,7 +10,7 @@ use syn::{
 use crate::blocks::barriers::Plan;
 use crate::blocks::{Level, Role, loads, role_of};
 use crate::options::Options;
-use crate::patterns::single_name;
+use crate::patterns::{not_of_constants, single_name};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 use crate::types::{is_closure_bound, is_named};
@@ -19,7 +19,7 @@ use crate::types::{is_closure_bound, is_named};
 pub(crate) struct Translated {
     /// Rustc's copy of the body.
     pub(crate) body: Body,
-    /// The code that writes the C++; `name` is the C++ name, and `t` the text.
+    /// The code that writes the C++; `phases_name` is the C++ name, and `phases_text` the text.
     pub(crate) write: TokenStream,
     /// The generic parameters that determine the C++: all except lifetimes and closures.
     pub(crate) generics: Generics,
@@ -69,7 +69,7 @@ pub(crate) fn translate(
     options: &Options,
 ) -> Result<Translated> {
     check_signature(&function.sig)?;
-    recursion(function, matches!(head, Head::Function))?;
+    crate::recursion::of_function(function, matches!(head, Head::Function))?;
     let mut rust = function.clone();
     let mut s = Translator::new(options);
     let (generics, closures) = split_generics(&function.sig.generics)?;
@@ -77,6 +77,7 @@ pub(crate) fn translate(
     let mut params = Vec::new();
     let mut prelude = String::new();
     let mut names = Vec::new();
+    let mut handles = Vec::new();
     let has_block =
         |arg: &FnArg| matches!(arg, FnArg::Typed(typed) if role_of(&typed.ty) == Role::Block);
     let over_blocks = rust.sig.inputs.iter().any(has_block);
@@ -91,7 +92,7 @@ pub(crate) fn translate(
                     );
                 }
                 let cpp = s.declare("self", true);
-                let this = s.hole(quote!(t.ty::<Self>()));
+                let this = s.hole(quote!(phases_text.ty::<Self>()));
                 match (&receiver.reference, &receiver.mutability) {
                     (None, _) => params.push(format!("{this} {cpp}")),
                     (Some(_), None) => {
@@ -130,6 +131,7 @@ pub(crate) fn translate(
                     s.of_block = true;
                 }
                 names.push(name);
+                handles.push(typed.pat.clone());
             }
             FnArg::Typed(typed) => {
                 let is_closure = closure_parameter(&typed.ty, &closures);
@@ -149,6 +151,7 @@ pub(crate) fn translate(
                 }
                 match single_name(&typed.pat) {
                     Some((name, mutable)) => {
+                        not_of_constants(&typed.pat, &name)?;
                         let cpp = s.declare(&name, mutable || ty.starts_with("mut<"));
                         params.push(format!("{ty} {cpp}"));
                         if over_blocks && is_closure {
@@ -182,24 +185,33 @@ pub(crate) fn translate(
     if !value.never {
         s.emit(&format!("return {};", value.code));
     }
+    // The roles of parameters follow from the names of their types, which may be those of other types.
+    let private = s.private();
+    let checked = handles.iter().map(|name| syn::parse_quote!(#private::handle(&#name);));
+    rust.block.stmts.splice(0..0, checked);
     let mut body = std::mem::take(&mut s.out);
     if let Some(level) = s.level.take() {
-        body = loads::gathered(&level.plan.place(&body, "B::sync();\n"));
+        // A parameter may be memory of the block.
+        let placed = level.plan.place(&body, loads::BARRIER);
+        body = loads::gathered(&placed.replace(loads::EARLY, loads::ALL));
     }
     let name = match head {
-        Head::Function => s.hole(quote!(name.to_owned())),
+        Head::Function => s.hole(quote!(::std::string::ToString::to_string(phases_name))),
         Head::Associated(name) => (*name).to_owned(),
-        Head::Generic(name) => format!("{name}_{}", s.hole(quote!(name.to_owned()))),
+        Head::Generic(name) => {
+            format!("{name}_{}", s.hole(quote!(::std::string::ToString::to_string(phases_name))))
+        }
     };
     if !matches!(head, Head::Function) {
         if function.sig.receiver().is_none() {
-            let this = s.hole(quote!(t.ty::<Self>()));
+            let this = s.hole(quote!(phases_text.ty::<Self>()));
             params.insert(0, format!("ty<{this}>"));
         }
         params.insert(0, "line".to_owned());
     }
-    let file = s.hole(quote!(t.file(::core::file!()).to_string()));
-    let source = s.hole(quote!(format!("{:?}", ::core::file!())));
+    let file =
+        s.hole(quote!(::std::string::ToString::to_string(&phases_text.file(::core::file!()))));
+    let source = s.hole(quote!(::std::format!("{:?}", ::core::file!())));
     let checks = s.overflow_hole();
     let line = function.sig.fn_token.span().start().line;
     let text = format!(
@@ -319,7 +331,7 @@ fn copy(
             phases_args: ::core::option::Option<(#(#types,)*)>
         ) -> ::core::option::Option<#output> #where_clause {
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Number as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Int as _, Number as _, Real as _};
             #(let #probes = #private::Probe::new();)*
             if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
                 return ::core::option::Option::Some(#body);
@@ -427,43 +439,6 @@ fn closure_parameter(ty: &Type, closures: &[Ident]) -> bool {
     }
 }
 
-/// Refuses a function that calls itself. In a method a bare name is that of a function: `free`.
-fn recursion(function: &ItemFn, free: bool) -> Result<()> {
-    struct Calls<'f>(&'f Ident, bool, Option<proc_macro2::Span>);
-    impl<'a> syn::visit::Visit<'a> for Calls<'_> {
-        fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
-            if let syn::Expr::Path(path) = &*call.func
-                && (self.1 && path.path.is_ident(self.0)
-                    || (path.path.segments.len() == 2
-                        && path.path.segments[0].ident == "Self"
-                        && path.path.segments[1].ident == *self.0))
-            {
-                self.2 = Some(call.func.span());
-            }
-            syn::visit::visit_expr_call(self, call);
-        }
-
-        fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
-            if call.method == *self.0
-                && matches!(&*call.receiver, syn::Expr::Path(path) if path.path.is_ident("self"))
-            {
-                self.2 = Some(call.method.span());
-            }
-            syn::visit::visit_expr_method_call(self, call);
-        }
-    }
-    let mut calls = Calls(&function.sig.ident, free, None);
-    syn::visit::Visit::visit_block(&mut calls, &function.block);
-    match calls.2 {
-        Some(span) => Err(syn::Error::new(
-            span,
-            "device functions do not call themselves: a thread has no stack to speak of\n\
-             help: write a loop, with an array for what is left to do",
-        )),
-        None => Ok(()),
-    }
-}
-
 /// Expands `#[device]` on a function.
 pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream> {
     if function.sig.receiver().is_some() {
@@ -543,17 +518,18 @@ pub(crate) fn expand(function: &ItemFn, options: &Options) -> Result<TokenStream
 
             const _: u32 = #name::PHASES_DEPTH;
 
+            // SAFETY: the macro has translated the C++ from the function, which rustc has checked.
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::Named for PhasesSource #ty_generics #where_clause {
+            unsafe impl #impl_generics #private::Named for PhasesSource #ty_generics #where_clause {
                 #[allow(unused_variables)]
-                fn name(t: &mut #library::text::Text) -> ::std::string::String {
+                fn name(phases_text: &mut #library::text::Text) -> ::std::string::String {
                     let names: &[::std::string::String] = &[#(#instance),*];
                     let key = ::std::format!(
                         "{}:{}:{}:{}<{}>",
                         ::core::module_path!(), ::core::line!(), ::core::column!(), #stem, names.join(", ")
                     );
-                    t.function(&key, #stem, |t, name| {
-                        let types = #private::Types::of(|| { #body_name::<#(#arguments),*>(::core::option::Option::None); });
+                    phases_text.function_of::<Self>(&key, #stem, |phases_text, phases_name| {
+                        let phases_types = #private::Types::of(|| { #body_name::<#(#arguments),*>(::core::option::Option::None); });
                         #write
                     })
                 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, Generics, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, Signature, Type};
 
 use crate::function::{Body, Head, Translated, argument_of, bare, instance_names, translate};
-use crate::names::{DEFINED, defined_name, is_reserved};
+use crate::names::{DEFINED, defined_name, is_elementary, is_reserved};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
 
@@ -71,7 +71,7 @@ pub(crate) fn expand(
 
 fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
     no_cfg(item)?;
-    options.no_gradient()?;
+    options.no_kernel()?;
     if !matches!(item, Item::Impl(block) if block.trait_.is_some()) {
         options.no_references(item)?;
     }
@@ -100,6 +100,7 @@ fn methods(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
             "write the methods into one `impl`, or number the blocks from `slot = 0` on",
         );
     }
+    crate::recursion::of_methods(&block)?;
     let mut writes = Vec::new();
     let mut sources = Vec::new();
     let mut bodies: Vec<ImplItem> = Vec::new();
@@ -201,21 +202,22 @@ fn instance(
     let function = ImplItem::Verbatim(quote! {
         #[doc(hidden)]
         #[allow(non_snake_case)]
-        fn #writer #own (t: &mut #library::text::Text, name: &str) -> ::std::string::String #own_where { #write }
+        fn #writer #own (phases_text: &mut #library::text::Text, phases_name: &str) -> ::std::string::String #own_where { #write }
     });
     let definition = quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types, missing_debug_implementations)]
         pub struct #source #impl_generics (::core::marker::PhantomData<fn() -> (#this, #(#types,)*)>) #where_clause;
 
+        // SAFETY: the macro has translated the C++ from the method, which rustc has checked.
         #[diagnostic::do_not_recommend]
-        impl #impl_generics #private::Named for #source #arguments #where_clause {
-            fn name(t: &mut #library::text::Text) -> ::std::string::String {
+        unsafe impl #impl_generics #private::Named for #source #arguments #where_clause {
+            fn name(phases_text: &mut #library::text::Text) -> ::std::string::String {
                 let names: &[::std::string::String] = &[#(#names),*];
                 let this = <#this as #library::device::Device>::rust_name();
                 let key = ::std::format!("{this}::{}<{}>", #name, names.join(", "));
-                let name = t.function(&key, #name, |t, name| <#this>::#writer #own_arguments (t, name));
-                ::std::format!("_{name}")
+                let phases_name = phases_text.function_of::<Self>(&key, #name, |phases_text, phases_name| <#this>::#writer #own_arguments (phases_text, phases_name));
+                ::std::format!("_{phases_name}")
             }
         }
     };
@@ -245,11 +247,20 @@ fn reserved(sig: &Signature, name: &str) -> Result<()> {
             &format!("give it another name, such as `{name}_of`"),
         );
     }
-    if DEFINED.contains(&name) && mutable {
+    if (DEFINED.contains(&name) || is_elementary(name)) && mutable {
         return refused(
             &sig.ident,
             &format!("`{name}` changes nothing in kernels"),
             "take `self` and values, and return the result; or give it another name",
+        );
+    }
+    let is_reference =
+        |arg: &FnArg| matches!(arg, FnArg::Typed(typed) if matches!(*typed.ty, Type::Reference(_)));
+    if is_elementary(name) && sig.inputs.iter().any(is_reference) {
+        return refused(
+            &sig.ident,
+            &format!("`{name}` takes values in kernels"),
+            "take the other number by value, or give the method another name",
         );
     }
     Ok(())
@@ -257,18 +268,19 @@ fn reserved(sig: &Signature, name: &str) -> Result<()> {
 
 /// Returns the constant that links sources to the type.
 fn link_item(link: &Ident, writes: &[TokenStream], options: &Options) -> ImplItem {
-    let library = &options.library;
+    let (library, private) = (&options.library, options.private());
     ImplItem::Verbatim(quote! {
         #[doc(hidden)]
         #[allow(missing_docs)]
-        pub const #link: fn(&mut #library::text::Text) = |t| {
+        // SAFETY: the macro has translated the C++ from methods of this type that rustc has checked.
+        pub const #link: #private::Link = unsafe { #private::Link::new(|phases_text| {
             let key = ::std::format!("{} {}", <Self as #library::device::Device>::cpp_name(), ::core::stringify!(#link));
-            t.define(&key, |t| {
+            phases_text.define(&key, |phases_text| {
                 let mut text = ::std::string::String::new();
                 #(text.push_str(&{ #writes });)*
                 text
             });
-        };
+        }) };
     })
 }
 
@@ -328,7 +340,7 @@ fn function(
         }
     });
     let write = quote! {
-        let types = #private::Types::of(|| { Self::#name #turbofish (::core::option::Option::None); });
+        let phases_types = #private::Types::of(|| { Self::#name #turbofish (::core::option::Option::None); });
         #write
     };
     Ok((ImplItem::Verbatim(copy.to_token_stream()), write, generics))
@@ -416,6 +428,12 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         }
         _ => None,
     };
+    // Rust calls the traits of the language, and a trait of the program may have such a name.
+    let (named, of_language) =
+        (crate::kernel::without_arguments(path), syn::parse_quote!(::core::ops::#last));
+    if let Some((_, path, _)) = &mut block.trait_ {
+        *path = of_language;
+    }
     let output = block.items.iter().find_map(|item| match item {
         ImplItem::Type(ty) if ty.ident == "Output" => Some(ty.ty.clone()),
         _ => None,
@@ -460,6 +478,11 @@ fn operator(mut block: ItemImpl, options: &Options) -> Result<TokenStream> {
         }
 
         #references
+
+        const _: () = {
+            #[allow(unused_imports)]
+            use #named as _;
+        };
     })
 }
 
@@ -526,9 +549,9 @@ fn by_reference(
     let other = if unary {
         quote!(::core::option::Option::None::<::std::string::String>)
     } else {
-        quote!(::core::option::Option::Some(t.ty::<#right>()))
+        quote!(::core::option::Option::Some(phases_text.ty::<#right>()))
     };
-    let write = quote!({ let (a, b) = (t.ty::<Self>(), #other); #private::by_reference(#cpp, &a, b.as_deref()) });
+    let write = quote!({ let (a, b) = (phases_text.ty::<Self>(), #other); #private::by_reference(#cpp, &a, b.as_deref()) });
     (write, implementations)
 }
 

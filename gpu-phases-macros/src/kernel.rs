@@ -1,10 +1,11 @@
 //! `#[kernel]`.
 
+mod assemble;
 mod elements;
 mod host;
 pub(crate) mod parts;
 mod signature;
-mod straight;
+pub(crate) mod straight;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,7 +14,7 @@ use syn::{Expr, Item, ItemFn, Stmt};
 use crate::options::Options;
 use crate::refuse::{Result, no_cfg, refused};
 use crate::translate::Translator;
-use signature::{Param, Signature};
+use signature::Signature;
 
 /// The parallel loop of a kernel: the last statement of its body.
 enum Loop<'b> {
@@ -30,7 +31,7 @@ enum Over {
 }
 
 /// Returns a path without the generic arguments of its last segment, for a `use`.
-fn without_arguments(path: &syn::Path) -> syn::Path {
+pub(crate) fn without_arguments(path: &syn::Path) -> syn::Path {
     let mut path = path.clone();
     if let Some(last) = path.segments.last_mut() {
         last.arguments = syn::PathArguments::None;
@@ -68,9 +69,10 @@ fn checked(
 ) -> Result<TokenStream> {
     no_cfg(item)?;
     options.no_references(item)?;
-    let host = host::conditions(function, signature, options)?;
+    host::check(function, signature)?;
     let translated = translate(function.clone(), signature, options)?;
-    Ok(assemble(function, signature, options, &host, &translated))
+    let host = host::extent(function, &translated.statements, options)?;
+    Ok(assemble::assemble(function, signature, options, &host, &translated))
 }
 
 /// Rustc's copy of the body, and the C++.
@@ -78,6 +80,8 @@ struct Translated {
     statements: Vec<Stmt>,
     write: TokenStream,
     probes: Vec<syn::Ident>,
+    /// What the host evaluates before the loop.
+    host: TokenStream,
     named: Vec<syn::Path>,
     carries: u32,
 }
@@ -89,7 +93,9 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let mut prelude = String::new();
     for param in &signature.params {
         let ty = match (&param.kind, &param.element) {
-            (signature::Kind::Structure, element) => s.hole(quote!(t.structure::<#element>())),
+            (signature::Kind::Structure, element) => {
+                s.hole(quote!(phases_text.structure::<#element>()))
+            }
             (_, element) => s.ty(element)?,
         };
         let cpp = s.declare(&param.name.to_string(), param.mutable);
@@ -125,15 +131,18 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     }
     let (over, statements) = body(&mut s, &mut function, signature)?;
     let text = std::mem::take(&mut s.out);
-    let file = s.hole(quote!(t.file(file!()).to_string()));
-    let number = s.hole(quote!(t.kernel_number().to_string()));
-    let source = s.hole(quote!(format!("{:?}", file!())));
+    let file =
+        s.hole(quote!(::std::string::ToString::to_string(&phases_text.file(::core::file!()))));
+    let number = s.hole(quote!(::std::string::ToString::to_string(&phases_text.kernel_number())));
+    let source = s.hole(quote!(::std::format!("{:?}", ::core::file!())));
     let entry = s.hole(quote!(Self::KERNEL.entry()));
     let checks = s.overflow_hole();
     let line = signature.line;
+    let min_blocks =
+        options.min_blocks.as_ref().map(syn::LitInt::base10_parse::<u32>).transpose()?;
     if let Over::Blocks { block, columns } = &over {
         let header = s.hole(quote!({
-            t.blocks();
+            phases_text.blocks();
             String::new()
         }));
         let (memory, index, failures) = match s.carries {
@@ -146,8 +155,10 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
                 ", &carried->ended, block_turn.tag",
             ),
         };
+        let blocks =
+            min_blocks.map(|blocks| format!(" PHASES_LEAST({blocks})")).unwrap_or_default();
         let text = format!(
-            "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__({block}::threads) {entry}(\
+            "{header}#line {line} {source}\nextern \"C\" __global__ void __launch_bounds__({block}::threads{blocks}) {entry}(\
              fault* slot{parameters}, len sx, len sy, len sz{memory}) {{\nusing B = {block};\n{index}\nconst \
              block_now<{checks}> c{{thread{{slot, {number}, thread::blocks_of + {columns}, \
              block_index + 1{failures}}}, {file}}};\n{prelude}{text}}}\n"
@@ -173,7 +184,14 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     };
     // The second bound is the number of blocks on a multiprocessor that are enough. ptxas then takes registers instead of local
     // memory (a ray tracer: 0.96 of the time on an H200), or to keep loads ahead (SpMV: 0.76).
-    let blocks = if s.reads_ahead { 3 } else { 1 };
+    if let Some(number) = options.min_blocks.as_ref().filter(|_| min_blocks > Some(8)) {
+        return refused(
+            number,
+            "a multiprocessor has 2,048 threads, which are 8 blocks of a loop over elements",
+            "write a number from 1 to 8, or use `blocks` with fewer threads",
+        );
+    }
+    let blocks = min_blocks.unwrap_or(if s.reads_ahead { 3 } else { 1 });
     let text = format!(
         "#line {line} {source}\nextern \"C\" __global__ void PHASES_BOUNDS(256, {blocks}) {entry}(\
          fault* slot{parameters}, len sx, len sy, len sz) {{\n{index}\
@@ -186,7 +204,8 @@ fn finished(mut s: Translator<'_>, text: &str, statements: Vec<Stmt>) -> Transla
     let write = s.writer(text);
     let probes = (0..s.probes).map(|number| s.probe_name(number)).collect();
     let named = std::mem::take(&mut s.named);
-    Translated { statements, write, probes, named, carries: s.carries }
+    let host = std::mem::take(&mut s.host);
+    Translated { statements, write, probes, host, named, carries: s.carries }
 }
 
 /// Translates the statements of a kernel. Returns the dimensions of its loop, and rustc's copy.
@@ -203,7 +222,10 @@ fn body(
             "end it with `each(out, |i, out| …)`",
         );
     };
+    s.items.push(items(&statements));
+    let private = s.private();
     let mut copy = Vec::new();
+    let over_blocks = parts::is_blocks(&last);
     for name in elements::linear_outputs(&last) {
         if let Some(cpp) = s.local(&name).map(|local| local.cpp.clone()) {
             s.emit(&format!("{cpp}.n = sx;"));
@@ -211,10 +233,13 @@ fn body(
     }
     for mut statement in statements {
         if let Some(condition) = host::condition_of(&statement)? {
+            s.host.extend(host::test(&condition, &private));
             // The host has checked it. It also gives slices their lengths.
             for (slice, len) in host::equal_lengths(&condition) {
-                if !matches!(len, Expr::Path(_) | Expr::MethodCall(_)) {
-                    // The length is a parameter already, and compilers find nothing in a product.
+                let alone = matches!(len, Expr::Path(_) | Expr::MethodCall(_));
+                // Compilers find nothing in a product, but for the shape of a matrix that blocks load.
+                let is_shape = over_blocks && host::is_product(&len);
+                if !(alone || is_shape) {
                     continue;
                 }
                 let Some(param) = signature.slice(&slice) else { continue };
@@ -226,12 +251,35 @@ fn body(
                 // A copy of rustc's is not needed for what the host has evaluated, but its literals are.
                 let (emitted, value) = s.captured(|s| s.operand(&mut len))?;
                 s.out.push_str(&emitted);
-                s.emit(&format!("{cpp}.n = len({}.v);", value.code));
+                s.emit(&match alone {
+                    true => format!("{cpp}.n = len({}.v);", value.code),
+                    false => format!(
+                        "given({cpp}.n, [&](auto c) {{ return {}; }}(sure(c, yes{{}})));",
+                        value.code
+                    ),
+                });
+                // The length on a device is this value, so the host compares with the same.
+                let name = &param.name;
+                s.host.extend(quote!(#private::same_length(#name.len(), #len);));
                 copy.push(syn::parse_quote!(let _: usize = #len;));
             }
             continue;
         }
+        if let Stmt::Local(local) = &statement {
+            let mut names = Vec::new();
+            crate::blocks::names_of(&local.pat, &mut names);
+            if let Some(name) =
+                names.iter().find(|name| signature.slice(&name.to_string()).is_some())
+            {
+                return refused(
+                    name,
+                    "this is the name of a parameter with elements",
+                    "give the variable another name: the launch has its lengths by theirs",
+                );
+            }
+        }
         let value = s.statements(std::slice::from_mut(&mut statement))?;
+        quote::ToTokens::to_tokens(&statement, &mut s.host);
         if value.never {
             return refused(
                 &statement,
@@ -274,6 +322,15 @@ fn body(
     }
     copy.push(last);
     Ok((over, copy))
+}
+
+/// Returns the constants and imports among statements.
+pub(crate) fn items(statements: &[Stmt]) -> Vec<TokenStream> {
+    let items = statements.iter().filter_map(|statement| match statement {
+        Stmt::Item(item @ (Item::Const(_) | Item::Use(_))) => Some(quote!(#item)),
+        _ => None,
+    });
+    items.collect()
 }
 
 fn expression_of(statement: &mut Stmt) -> Option<&mut Expr> {
@@ -322,187 +379,6 @@ fn loop_of(statement: &mut Stmt) -> Result<Loop<'_>> {
     }
 }
 
-/// Puts the expansion together.
-fn assemble(
-    function: &ItemFn,
-    signature: &Signature,
-    options: &Options,
-    host: &TokenStream,
-    translated: &Translated,
-) -> TokenStream {
-    let private = options.private();
-    let library = &options.library;
-    let (name, vis) = (&function.sig.ident, &function.vis);
-    let attrs = &function.attrs;
-    let text_name = name.to_string();
-    let Signature { params, generics, .. } = signature;
-    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
-    let turbofish = ty_generics.as_turbofish();
-    let instance = quote!(Instance #turbofish);
-    let names: Vec<_> = params.iter().map(|param| &param.name).collect();
-    let patterns: Vec<_> = params.iter().map(Param::pattern).collect();
-    let types: Vec<_> = params.iter().map(|param| param.rust_type(library)).collect();
-    let whole = host::whole(function, signature);
-    let described = params.iter().map(|param| {
-        let gradient = options.gradient.as_ref();
-        param.description(library, gradient.map(|_| whole.contains(&param.name.to_string())))
-    });
-    let from_cpu = params.iter().map(|param| param.cpu_argument(&private));
-    let views: Vec<_> = params.iter().map(|param| param.host_view(&private)).collect();
-    let Translated { statements, write, probes, named, carries } = translated;
-    let line = u32::try_from(signature.line).unwrap_or(0);
-    let mut launch = signature.launch(library, &private, false);
-    if options.gradient.is_some() {
-        launch.extend(signature.launch(library, &private, true));
-    }
-    let phantom = signature.phantom();
-    let instance_names = signature.instance_names(library);
-    let checks = overflow_checks(&private);
-    let pack = match &options.pack {
-        Some(pack) => quote!(::core::option::Option::Some(&#pack)),
-        None => quote!(::core::option::Option::None),
-    };
-    quote! {
-        #(#attrs)*
-        #vis fn #name #impl_generics (#(#names: #types),*) #where_clause {
-            #name::phases_bare #turbofish (#(#names),*)
-        }
-
-        #[doc = "The kernel's launches."]
-        #[allow(non_camel_case_types, dead_code, missing_debug_implementations)]
-        #vis enum #name {}
-
-        // An import of a name by the user comes before this one, and is used below.
-        #[allow(unused_imports)]
-        use #private::loops::*;
-
-        const _: () = {
-            #(#[allow(unused_imports)] use #named as _;)*
-            #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Number as _};
-
-            struct Instance #impl_generics (#phantom) #where_clause;
-
-            impl #impl_generics Instance #ty_generics #where_clause {
-                const KERNEL: &'static #library::kernel::Kernel = &#library::kernel::Kernel {
-                    name: #text_name,
-                    module: ::core::module_path!(),
-                    file: ::core::file!(),
-                    line: #line,
-                    params: &[#(#described),*],
-                    instance: Self::phases_instance,
-                    write: Self::phases_write,
-                    overflow_checks: Self::phases_checks,
-                    cpu: Self::phases_cpu,
-                    carries: #carries,
-                    pack: #pack,
-                    // SAFETY: the macro has translated the C++ from the function that rustc has checked. It reads and
-                    // writes only what that function does.
-                    trusted: unsafe { #library::trust::Trusted::new() },
-                };
-
-                fn phases_checks() -> bool {
-                    #checks
-                    phases_checks
-                }
-
-                fn phases_instance() -> ::std::string::String {
-                    let names: &[::std::string::String] = &[#(#instance_names),*];
-                    names.join(", ")
-                }
-
-                #[inline]
-                #[allow(unused_mut, unused_variables, unused_braces, unused_parens, clippy::all, clippy::pedantic)]
-                fn phases_body(
-                    phases_args: ::core::option::Option<(#(#types,)*)>,
-                    phases_types: ::core::option::Option<&mut #private::Types>,
-                ) {
-                    #(let #probes = #private::Probe::new();)*
-                    if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
-                        #(#statements)*
-                    }
-                    if let ::core::option::Option::Some(phases_types) = phases_types {
-                        #(phases_types.push(&#probes);)*
-                    }
-                }
-
-                #[allow(unused_variables, unused_mut)]
-                fn phases_write(t: &mut #library::text::Text) {
-                    let phases_checks = Self::phases_checks();
-                    let mut types = #private::Types::default();
-                    Self::phases_body(::core::option::Option::None, ::core::option::Option::Some(&mut types));
-                    let text: ::std::string::String = { #write };
-                    t.push(&text);
-                }
-
-                fn phases_cpu(
-                    args: &mut [#library::kernel::CpuArg<'_>],
-                ) -> ::core::result::Result<(), #library::kernel::CpuError> {
-                    #private::run(Self::KERNEL, || {
-                        let [#(#names),*] = #private::args(args);
-                        #(let #names: #types = #from_cpu;)*
-                        Self::phases_host(#(#views),*);
-                        Self::phases_body(
-                            ::core::option::Option::Some((#(#names,)*)),
-                            ::core::option::Option::None,
-                        );
-                    })
-                }
-
-                #host
-            }
-
-            #[allow(clippy::too_many_arguments)]
-            impl #name {
-                #[doc(hidden)]
-                pub fn phases_bare #impl_generics (#(#names: #types),*) #where_clause {
-                    let result = #private::run(#instance::KERNEL, || {
-                        #instance::phases_host(#(#views),*);
-                        #instance::phases_body(
-                            ::core::option::Option::Some((#(#names,)*)),
-                            ::core::option::Option::None,
-                        );
-                    });
-                    if let ::core::result::Result::Err(error) = result {
-                        #private::bare_failed(&error);
-                    }
-                }
-
-                #[doc = "Runs the kernel on the CPU, on all threads of rayon's pool."]
-                #[doc = "# Errors"]
-                #[doc = "The arguments do not fit, or a check failed."]
-                pub fn cpu #impl_generics (
-                    #(#names: #types),*
-                ) -> ::core::result::Result<(), #library::kernel::CpuError> #where_clause {
-                    #private::run(#instance::KERNEL, || {
-                        #instance::phases_host(#(#views),*);
-                        #instance::phases_body(
-                            ::core::option::Option::Some((#(#names,)*)),
-                            ::core::option::Option::None,
-                        );
-                    })
-                }
-
-                #[doc = "Returns the description of the kernel."]
-                #[must_use]
-                pub fn kernel #impl_generics () -> &'static #library::kernel::Kernel #where_clause {
-                    #instance::KERNEL
-                }
-
-                #[doc = "Returns the C++ of the kernel."]
-                #[must_use]
-                pub fn source #impl_generics () -> ::std::string::String #where_clause {
-                    let mut text = #library::text::Text::new(0);
-                    (#instance::KERNEL.write)(&mut text);
-                    text.finish()
-                }
-
-                #launch
-            }
-        };
-    }
-}
-
 /// Returns a statement that defines `phases_checks`: whether this crate's integers check overflows.
 pub(crate) fn overflow_checks(private: &TokenStream) -> TokenStream {
     quote! {
@@ -532,7 +408,7 @@ fn with_lines(text: &str) -> String {
 impl Translator<'_> {
     /// Returns a hole for whether overflows are checked.
     pub(crate) fn overflow_hole(&mut self) -> String {
-        self.hole(quote!(phases_checks.to_string()))
+        self.hole(quote!(::std::string::ToString::to_string(&phases_checks)))
     }
 
     /// Notes the names of an item of the loop: memory that outlives the thread is written through them.
@@ -562,9 +438,8 @@ impl Translator<'_> {
     /// Returns code that fills the holes of a text of C++.
     pub(crate) fn writer(&mut self, text: &str) -> TokenStream {
         let text = &with_lines(text);
-        let (private, holes, items) = (self.private(), &self.holes, &self.items);
+        let (private, holes) = (self.private(), &self.holes);
         quote! {
-            #(#[allow(dead_code, unused_imports)] #items)*
             #private::fill(#text, &[#(#holes),*])
         }
     }

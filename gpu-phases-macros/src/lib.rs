@@ -21,6 +21,7 @@ mod pack;
 mod patterns;
 mod places;
 mod printing;
+mod recursion;
 mod refuse;
 mod statements;
 mod structure;

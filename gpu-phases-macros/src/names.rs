@@ -70,6 +70,23 @@ const OF_NUMBERS: [&str; 29] = [
     "to_i64",
 ];
 
+/// Those of them, and the function, that the library's traits for generic parameters have, too. rustc's copy calls these by
+/// other names, as another trait of a generic parameter may have the same.
+pub(crate) const OF_LIBRARY: [&str; 12] = [
+    "to_f64",
+    "is_nan",
+    "is_finite",
+    "is_infinite",
+    "from_i64",
+    "to_i64",
+    "count_ones",
+    "leading_zeros",
+    "trailing_zeros",
+    "wrapping_add",
+    "wrapping_sub",
+    "wrapping_mul",
+];
+
 /// Methods of built-in types and of `Atomic` that cannot be called by a path, unlike `f32::sqrt(x)`.
 const METHODS_ONLY: [&str; 19] = [
     "wrapping_abs",
@@ -241,6 +258,11 @@ pub(crate) fn is_of_rust(name: &str) -> bool {
 /// Returns whether a method changes nothing, whatever it is called on.
 pub(crate) fn is_pure(name: &str) -> bool {
     DEFINED.contains(&name) || (is_built_in(name) && !is_atomic(name))
+}
+
+/// Returns whether a method of built-in types that keeps its name takes its receiver by value.
+pub(crate) fn is_by_value(name: &str) -> bool {
+    OF_NUMBERS.contains(&name) || matches!(name, "wrapping_abs" | "unwrap_or")
 }
 
 pub(crate) fn is_atomic(name: &str) -> bool {

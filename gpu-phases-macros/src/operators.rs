@@ -1,10 +1,10 @@
 //! Binary operators.
 
-use proc_macro2::{Delimiter, Group, Span};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::quote;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{BinOp, Expr, Ident};
+use syn::{BinOp, Expr, Ident, UnOp};
 
 use crate::exprs::{line_of, replace};
 use crate::names::is_pure;
@@ -58,6 +58,11 @@ fn operator(op: &BinOp) -> Option<Operator> {
     })
 }
 
+/// Returns whether an operator binds no more than `==`.
+pub(crate) fn binds_less(op: &BinOp) -> bool {
+    matches!(operator(op), Some(Operator::Compare(_) | Operator::And | Operator::Or))
+}
+
 /// Returns whether the location of a place depends on a variable: in its index, or in the reference that it
 /// dereferences.
 fn moves(place: &Expr, s: &Translator<'_>) -> bool {
@@ -92,7 +97,7 @@ fn changes(e: &Expr) -> bool {
     impl<'a> Visit<'a> for Changes {
         fn visit_expr(&mut self, e: &'a Expr) {
             self.0 |= match e {
-                Expr::Assign(_) | Expr::Macro(_) | Expr::Closure(_) => true,
+                Expr::Assign(_) | Expr::Closure(_) => true,
                 Expr::Binary(binary) => matches!(operator(&binary.op), Some(Operator::Assign(_))),
                 Expr::Reference(reference) => reference.mutability.is_some(),
                 Expr::MethodCall(call) => !is_pure(&call.method.to_string()),
@@ -105,10 +110,55 @@ fn changes(e: &Expr) -> bool {
             };
             syn::visit::visit_expr(self, e);
         }
+
+        fn visit_macro(&mut self, _: &'a syn::Macro) {
+            self.0 = true;
+        }
     }
     let mut changes = Changes(false);
     changes.visit_expr(e);
     changes.0
+}
+
+/// Returns the part of a receiver without effects that leads to all of it, if the receiver is a place.
+pub(crate) fn borrowed(receiver: &Expr) -> Option<TokenStream> {
+    match receiver {
+        Expr::Paren(inner) => borrowed(&inner.expr),
+        Expr::Group(inner) => borrowed(&inner.expr),
+        Expr::Reference(to) => borrowed(&to.expr),
+        Expr::Index(index) => borrowed(&index.expr),
+        Expr::Field(field) => {
+            let (base, member) = (borrowed(&field.base)?, &field.member);
+            // An element's index is not evaluated again.
+            Some(if has_index(&field.base) { base } else { quote!(#base.#member) })
+        }
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => borrowed(&unary.expr),
+        Expr::Path(path) if path.path.get_ident().is_some() => Some(quote!(#path)),
+        _ => None,
+    }
+}
+
+fn has_index(place: &Expr) -> bool {
+    match place {
+        Expr::Paren(inner) => has_index(&inner.expr),
+        Expr::Group(inner) => has_index(&inner.expr),
+        Expr::Field(field) => has_index(&field.base),
+        Expr::Unary(unary) => has_index(&unary.expr),
+        place => matches!(place, Expr::Index(_)),
+    }
+}
+
+/// Returns whether evaluating an argument may change a variable.
+pub(crate) fn may_change(argument: &Expr) -> bool {
+    struct Calls(bool);
+    impl<'a> Visit<'a> for Calls {
+        fn visit_expr_call(&mut self, _: &'a syn::ExprCall) {
+            self.0 = true;
+        }
+    }
+    let mut calls = Calls(false);
+    calls.visit_expr(argument);
+    !matches!(argument, Expr::Closure(_)) && (calls.0 || changes(argument))
 }
 
 impl Translator<'_> {

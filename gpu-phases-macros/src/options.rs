@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
-use syn::{Ident, Path, Token};
+use syn::{Ident, LitInt, Path, Token};
 
 use crate::refuse::refused;
 
@@ -24,6 +24,8 @@ pub(crate) struct Options {
     pub(crate) pack: Option<Path>,
     /// Where `gradient` stands, if the kernel has gradients.
     pub(crate) gradient: Option<Ident>,
+    /// How many blocks a multiprocessor has room for: the compiler keeps to the registers that this leaves.
+    pub(crate) min_blocks: Option<LitInt>,
 }
 
 impl Options {
@@ -36,6 +38,7 @@ impl Options {
             slot: 0,
             pack: None,
             gradient: None,
+            min_blocks: None,
         };
         options.take(syn::parse2::<Args>(args)?)?;
         Ok(options)
@@ -53,15 +56,20 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses `gradient` on what is no kernel.
-    pub(crate) fn no_gradient(&self) -> syn::Result<()> {
-        match &self.gradient {
-            Some(gradient) => refused(
+    /// Refuses `gradient` and `min_blocks` on what is no kernel.
+    pub(crate) fn no_kernel(&self) -> syn::Result<()> {
+        match (&self.gradient, &self.min_blocks) {
+            (Some(gradient), _) => refused(
                 gradient,
                 "`gradient` is for kernels",
                 "leave it out: device functions are differentiated with the kernels that call them",
             ),
-            None => Ok(()),
+            (_, Some(blocks)) => refused(
+                blocks,
+                "`min_blocks` is for kernels",
+                "leave it out: device functions are compiled into the kernels that call them",
+            ),
+            _ => Ok(()),
         }
     }
 
@@ -73,6 +81,7 @@ impl Options {
                 Arg::Structure => self.structure = true,
                 Arg::Slot(slot) => self.slot = slot,
                 Arg::Gradient(name) => self.gradient = Some(name),
+                Arg::MinBlocks(number) => self.min_blocks = Some(number),
                 Arg::Pack(path) => self.pack = Some(path),
                 Arg::Crate(path) => self.library = quote!(#path),
             }
@@ -94,6 +103,7 @@ enum Arg {
     References,
     Structure,
     Gradient(Ident),
+    MinBlocks(LitInt),
     Slot(u32),
     Pack(Path),
     Crate(Path),
@@ -114,9 +124,21 @@ impl Parse for Args {
                     "gradient" => args.push(Arg::Gradient(name)),
                     "references" => args.push(Arg::References),
                     "structure" => args.push(Arg::Structure),
+                    "min_blocks" => {
+                        input.parse::<Token![=]>()?;
+                        let number: LitInt = input.parse()?;
+                        if !(1..=32).contains(&number.base10_parse::<u32>()?) {
+                            return refused(
+                                &number,
+                                "a multiprocessor has at most 32 blocks",
+                                "write a number from 1 to 32: `min_blocks = 4`",
+                            );
+                        }
+                        args.push(Arg::MinBlocks(number));
+                    }
                     "slot" => {
                         input.parse::<Token![=]>()?;
-                        args.push(Arg::Slot(input.parse::<syn::LitInt>()?.base10_parse()?));
+                        args.push(Arg::Slot(input.parse::<LitInt>()?.base10_parse()?));
                     }
                     "pack" => {
                         input.parse::<Token![=]>()?;
@@ -133,7 +155,7 @@ impl Parse for Args {
                         return refused(
                             &name,
                             "this attribute has no such argument",
-                            "the arguments are `contract`, `gradient`, `references`, `pack = STATIC`, `slot = NUMBER` and `crate = PATH`",
+                            "the arguments are `contract`, `gradient`, `min_blocks = NUMBER`, `references`, `pack = STATIC`, `slot = NUMBER` and `crate = PATH`",
                         );
                     }
                 }

@@ -1,8 +1,9 @@
 //! Patterns: their tests and their bindings.
 
+use quote::quote;
 use syn::{Expr, Pat, RangeLimits};
 
-use crate::exprs::{member, variant_hash};
+use crate::exprs::{member, of_type};
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -39,10 +40,12 @@ impl Translator<'_> {
             Pat::Type(typed) => self.pattern(&mut typed.pat, value, matching),
             Pat::Ident(ident) if ident.subpat.is_none() && ident.ident == "None" => {
                 matching.tests.push(format!("!d({value}).some"));
+                *pat = syn::parse_quote_spanned!(ident.ident.span()=> ::core::option::Option::None);
                 Ok(())
             }
             Pat::Ident(ident) => {
                 let (name, mutable) = (ident.ident.to_string(), ident.mutability.is_some());
+                not_of_constants(&ident.ident, &name)?;
                 let bound = match (&ident.by_ref, mutable) {
                     (Some(_), true) => format!("borrow_mut(d({value}))"),
                     (Some(_), false) => format!("borrow(d({value}))"),
@@ -92,17 +95,17 @@ impl Translator<'_> {
                     qself: path.qself.clone(),
                     path: path.path.clone(),
                 })?;
-                let variant = variant_hash(&path.path);
-                matching
-                    .tests
-                    .push(format!("matches<{variant}ull>(d({value}), {})", constant.code));
+                let variant = self.named_variant(&path.path);
+                matching.tests.push(format!("matches<{variant}>(d({value}), {})", constant.code));
                 Ok(())
             }
             Pat::Tuple(tuple) => {
                 self.parts(tuple.elems.iter_mut(), value, &format!("d({value})"), matching)
             }
             Pat::TupleStruct(tuple) => {
-                if tuple.path.segments.last().is_some_and(|last| last.ident == "Some") {
+                if crate::calls::names_some(&tuple.path) {
+                    let span = syn::spanned::Spanned::span(&tuple.path);
+                    tuple.path = syn::parse_quote_spanned!(span=> ::core::option::Option::Some);
                     matching.tests.push(format!("d({value}).some"));
                     return match tuple.elems.first_mut() {
                         Some(Pat::Rest(_)) | None => Ok(()),
@@ -113,14 +116,21 @@ impl Translator<'_> {
                         ),
                     };
                 }
-                let part = tested_variant(&tuple.path, value, matching);
+                let variant = if of_type(&tuple.path).is_some() {
+                    self.named_variant(&tuple.path)
+                } else {
+                    let (private, path) = (self.private(), &tuple.path);
+                    self.hole(quote!(#private::variant_of(&#path)))
+                };
+                let part = tested_variant(&variant, value, matching);
                 if tuple.elems.len() == 1 && matches!(tuple.elems.first(), Some(Pat::Rest(_))) {
                     return Ok(());
                 }
                 self.parts(tuple.elems.iter_mut(), value, &part, matching)
             }
             Pat::Struct(fields) => {
-                let part = tested_variant(&fields.path, value, matching);
+                let variant = self.named_variant(&fields.path);
+                let part = tested_variant(&variant, value, matching);
                 for field in &mut fields.fields {
                     // `Vec3 { x, .. }` becomes `Vec3 { x: x, .. }`.
                     field.colon_token.get_or_insert_with(Default::default);
@@ -229,13 +239,24 @@ impl Translator<'_> {
     }
 }
 
-/// Adds the test for the variant of a pattern, and returns the C++ expression with its fields.
+/// Adds the test for the variant with this hash in C++, and returns the C++ expression with its fields.
 ///
-/// The name may be that of a structure, whose test is always true.
-fn tested_variant(path: &syn::Path, value: &str, matching: &mut Matching) -> String {
-    let variant = variant_hash(path);
-    matching.tests.push(format!("is_variant<{variant}ull>(d({value}))"));
-    format!("variant<{variant}ull>(d({value}))")
+/// For a structure the test is always true.
+fn tested_variant(variant: &str, value: &str, matching: &mut Matching) -> String {
+    matching.tests.push(format!("is_variant<{variant}>(d({value}))"));
+    format!("variant<{variant}>(d({value}))")
+}
+
+/// Refuses a variable with the name of a constant: loops up to constants are unrolled.
+pub(crate) fn not_of_constants(at: &impl syn::spanned::Spanned, name: &str) -> Result<()> {
+    if crate::counted::is_constants(name) {
+        return refused(
+            at,
+            "this variable has the name of a constant",
+            "write the name in lower case",
+        );
+    }
+    Ok(())
 }
 
 /// Returns the name of a pattern that is a single name, and whether it is mutable.

@@ -71,10 +71,14 @@ impl Translator<'_> {
             && !self.is_item(innermost(&index.expr));
         let original = index.expr.to_token_stream();
         let hoisted = self.hoist(index, read);
+        let written = index.clone();
         let base = self.place(&mut index.expr)?;
         let mut bases = [base];
         let at = self.operand_after(&mut bases, &mut index.index, true)?;
         let [base] = bases;
+        let near = (read && hoisted.is_none())
+            .then(|| self.near(&written, [&base.code, &at.code]))
+            .flatten();
         if simple {
             // The library checks this index in rustc's copy, because it knows the line. Rust checks other indices
             // itself.
@@ -82,6 +86,9 @@ impl Translator<'_> {
             let base = if original.to_string() == written.to_string() { original } else { written };
             let line = u32::try_from(line).unwrap_or(0);
             replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
+        }
+        if let Some(code) = near {
+            return Ok(Value::new(code, Effect::Faults));
         }
         let function = if read { "read" } else { "at" };
         let (at, more) = match hoisted {

@@ -194,7 +194,7 @@ impl Translator<'_> {
                     };
                     rust.push_str(&format!("{{{at}{spec}}}"));
                     cpp.push_str(&self.hole(
-                        quote!(#private::conversion(&types.name(#probe, t), #option).to_string()),
+                        quote!(::std::string::ToString::to_string(&#private::conversion(&phases_types.name(#probe, phases_text), #option))),
                     ));
                     args.push_str(&format!(", printed(v({}))", value.code));
                 }

@@ -1,5 +1,6 @@
 //! Errors for what a kernel cannot do, with a replacement.
 
+use proc_macro2::{TokenStream, TokenTree};
 use syn::Error;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -21,16 +22,42 @@ pub(crate) fn refused<T>(at: &impl Spanned, what: &str, help: &str) -> Result<T>
 /// Refuses `cfg` inside an item, or after the attribute: the macro cannot know whether rustc keeps the part.
 pub(crate) fn no_cfg(item: &Item) -> Result<()> {
     struct Parts(Option<Error>);
+    impl Parts {
+        fn found(&mut self, at: &impl Spanned) {
+            self.0.get_or_insert(refuse(
+                at,
+                "`cfg` would change the Rust and not the C++",
+                "put it before the attribute of the whole item, or write `if ON` with `const ON: bool = cfg!(…);`",
+            ));
+        }
+
+        /// Looks at arguments of macros, which are code, too.
+        fn tokens(&mut self, tokens: &TokenStream) {
+            let mut after_hash = false;
+            for token in tokens.clone() {
+                if let TokenTree::Group(group) = &token {
+                    let first = group.stream().into_iter().next();
+                    let is_cfg = |name: &proc_macro2::Ident| name == "cfg" || name == "cfg_attr";
+                    if after_hash && matches!(&first, Some(TokenTree::Ident(name)) if is_cfg(name))
+                    {
+                        self.found(group);
+                    }
+                    self.tokens(&group.stream());
+                }
+                after_hash = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#');
+            }
+        }
+    }
     impl<'a> Visit<'a> for Parts {
         fn visit_attribute(&mut self, attr: &'a Attribute) {
             let path = attr.path();
-            if self.0.is_none() && (path.is_ident("cfg") || path.is_ident("cfg_attr")) {
-                self.0 = Some(refuse(
-                    attr,
-                    "`cfg` would change the Rust and not the C++",
-                    "put it before the attribute of the whole item, or write `if ON` with `const ON: bool = cfg!(…);`",
-                ));
+            if path.is_ident("cfg") || path.is_ident("cfg_attr") {
+                self.found(attr);
             }
+        }
+
+        fn visit_macro(&mut self, mac: &'a syn::Macro) {
+            self.tokens(&mac.tokens);
         }
     }
     let mut parts = Parts(None);

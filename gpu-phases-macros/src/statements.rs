@@ -10,6 +10,14 @@ use crate::translate::{Effect, Translator, Value};
 impl Translator<'_> {
     /// Translates statements, and returns the value of the last one.
     pub(crate) fn statements(&mut self, statements: &mut [Stmt]) -> Result<Value> {
+        // Items are in scope in their whole block, and there alone.
+        self.items.push(crate::kernel::items(statements));
+        let value = self.statements_in_scope(statements);
+        self.items.pop();
+        value
+    }
+
+    fn statements_in_scope(&mut self, statements: &mut [Stmt]) -> Result<Value> {
         let mut value = Value::unit();
         let count = statements.len();
         for (at, statement) in statements.iter_mut().enumerate() {
@@ -111,8 +119,8 @@ impl Translator<'_> {
         if value.never {
             return Ok(value);
         }
-        if self.apart && matches!(*init.expr, Expr::Binary(_)) {
-            value.code = format!("apart(c, {})", value.code);
+        if matches!(*init.expr, Expr::Binary(_)) {
+            value.code = self.apart(&local.pat, value.code);
         }
         if let Some((_, otherwise)) = &mut init.diverge {
             // The bindings of the pattern are not in scope in the `else`.
@@ -200,16 +208,7 @@ impl Translator<'_> {
 
     fn item(&mut self, item: &mut Item) -> Result<Value> {
         match item {
-            Item::Const(constant) => {
-                let copy = constant.clone();
-                self.items.push(quote::quote!(#copy));
-                Ok(Value::unit())
-            }
-            Item::Use(uses) => {
-                let copy = uses.clone();
-                self.items.push(quote::quote!(#copy));
-                Ok(Value::unit())
-            }
+            Item::Const(_) | Item::Use(_) => Ok(Value::unit()),
             Item::Static(_) => {
                 refused(item, "kernels have no `static`", "use a `const`, or pass a slice")
             }

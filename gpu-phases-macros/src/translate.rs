@@ -81,7 +81,7 @@ pub(crate) struct Local {
 /// The translation of one function.
 pub(crate) struct Translator<'o> {
     pub(crate) options: &'o Options,
-    /// Rust expressions, each with the text `t` in scope, whose values the generated code inserts into the C++.
+    /// Rust expressions, each with the text `phases_text` in scope, whose values the generated code inserts into the C++.
     pub(crate) holes: Vec<TokenStream>,
     /// The number of probes of types.
     pub(crate) probes: usize,
@@ -89,8 +89,10 @@ pub(crate) struct Translator<'o> {
     pub(crate) out: String,
     pub(crate) scopes: Vec<HashMap<String, Local>>,
     pub(crate) loops: Vec<Loop>,
-    /// Constants that the body defines, for use in holes.
-    pub(crate) items: Vec<TokenStream>,
+    /// The constants and imports of each block around the code, for use in holes.
+    pub(crate) items: Vec<Vec<TokenStream>>,
+    /// What the host evaluates before a kernel's loop.
+    pub(crate) host: TokenStream,
     /// Names of parameters through which shared memory can be written.
     pub(crate) writable: Vec<String>,
     /// The C++ names of the outputs of a kernel's loop, and whether their elements are numbers.
@@ -128,8 +130,8 @@ pub(crate) struct Translator<'o> {
     pub(crate) carries: u32,
     /// Whether this is a body whose indices are inspected before it runs.
     pub(crate) straight: bool,
-    /// Whether lengths that such a body names are computed once: it is not in a loop.
-    pub(crate) apart: bool,
+    /// The lengths that such a body names. `None`: this is no such body, or a loop of it.
+    pub(crate) apart: Option<crate::kernel::straight::Apart>,
 }
 
 impl<'o> Translator<'o> {
@@ -142,6 +144,7 @@ impl<'o> Translator<'o> {
             scopes: vec![HashMap::new()],
             loops: Vec::new(),
             items: Vec::new(),
+            host: TokenStream::new(),
             writable: Vec::new(),
             outputs: Vec::new(),
             number_items: Vec::new(),
@@ -159,7 +162,7 @@ impl<'o> Translator<'o> {
             reads_ahead: false,
             mentioned: Vec::new(),
             straight: false,
-            apart: false,
+            apart: None,
             level: None,
             of_block: false,
             carries: 0,
@@ -173,6 +176,10 @@ impl<'o> Translator<'o> {
 
     /// Returns a placeholder that the value of `code`, a `String`, replaces when the C++ is written.
     pub(crate) fn hole(&mut self, code: TokenStream) -> String {
+        let code = self.items.iter().rev().filter(|items| !items.is_empty()).fold(
+            code,
+            |code, items| quote!({ #(#[allow(dead_code, unused_imports)] #items)* #code }),
+        );
         self.holes.push(code);
         format!("\u{1}{}\u{2}", self.holes.len() - 1)
     }
@@ -183,7 +190,7 @@ impl<'o> Translator<'o> {
         crate::exprs::replace(e, |inner| quote!(#private::typed(&#probe, #inner)));
         let number = self.probes;
         self.probes += 1;
-        self.hole(quote!(types.name(#number, t)))
+        self.hole(quote!(phases_types.name(#number, phases_text)))
     }
 
     pub(crate) fn probe_name(&self, number: usize) -> proc_macro2::Ident {

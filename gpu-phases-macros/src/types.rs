@@ -23,7 +23,7 @@ impl Translator<'_> {
                         self.hole(quote!({
                             #[allow(unused_imports)]
                             use #private::{OfDevice as _, OfStructure as _};
-                            (&#private::Probe::<#elem>::new()).reference(t)
+                            (&#private::Probe::<#elem>::new()).reference(phases_text)
                         }))
                     }
                     (elem, mutable) => {
@@ -50,7 +50,7 @@ impl Translator<'_> {
                     "use the number: `u32` or `u8`",
                 );
             }
-            Type::Path(_) | Type::Array(_) => self.hole(quote!(t.ty::<#ty>())),
+            Type::Path(_) | Type::Array(_) => self.hole(quote!(phases_text.ty::<#ty>())),
             Type::Infer(_) => "auto".to_owned(),
             Type::Slice(_) => {
                 return refused(ty, "a slice needs a reference", "write `&[T]` or `&mut [T]`");

@@ -398,16 +398,36 @@ template <class B, class C, class G, class F> PHASES_FN void each_item(C c, cons
         }
     }
 }
-template <class B, class C, class F> PHASES_FN void run_items(C c, usize count, const F& f) {
+// `U` indices together, so that several loads are under way. Compilers see that an index is below a count of 32 bits, which
+// is a length in most cases.
+template <class B, len U, class C, class F> PHASES_FN void run_items(C c, usize count, const F& f) {
     bool failed = false;
     const auto in = threads_of(c, failed);
-    const len t = B::thread();
-    const u64_raw times = count.v > t ? (count.v - t - 1) / B::threads + 1 : 0;
-    for (u64_raw k = 0; k < times; ++k) f(in, usize(t + k * B::threads));
+    const len t = B::thread(), n = len(count.v);
+    if (n != count.v) {
+        for (u64_raw k = 0; k < (count.v - t - 1) / B::threads + 1; ++k) f(in, usize(t + k * B::threads));
+        return;
+    }
+    len i = t;
+    // The sums do not overflow.
+    if (U == 4 && n < len(0) - 8 * B::threads) {
+        for (; i < n; i += 4 * B::threads) {
+            const len j = i + B::threads, k = j + B::threads, l = k + B::threads;
+            if (!(j < n && k < n && l < n)) break;
+            f(in, usize(i));
+            f(in, usize(j));
+            f(in, usize(k));
+            f(in, usize(l));
+        }
+    }
+    for (; i < n; i += B::threads) {
+        f(in, usize(i));
+        if (n - i <= B::threads) break;
+    }
 }
 template <class B, u64_raw K, class T> PHASES_FN void set_items(T* p, T v) {
     constexpr len times = len((K + B::threads - 1) / B::threads);
-#pragma unroll(times <= 8 ? times : 1)
+#pragma unroll(times <= 8 ? times : 8)
     for (len k = 0; k < times; ++k) {
         const len i = B::thread() + k * B::threads;
         if (K % B::threads == 0 || i < K) p[i] = v;

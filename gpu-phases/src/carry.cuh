@@ -44,7 +44,7 @@ template <class T> PHASES_FN T await(const thread& c, const u64_raw* node, bool 
     words_of<T> w;
 #pragma unroll
     for (unsigned k = 0; k < words_in<T>; ++k) w.w[k] = 0;
-    while (wanted) {
+    for (unsigned again = 1; wanted; ++again) {
         bool there = true;
 #pragma unroll
         for (unsigned k = 0; k < words_in<T>; ++k) {
@@ -53,7 +53,8 @@ template <class T> PHASES_FN T await(const thread& c, const u64_raw* node, bool 
             there &= unsigned(word >> 32) == c.tag;
         }
         if (there) break;
-        if (*(volatile unsigned*)c.ended == c.tag) asm volatile("exit;");
+        // Seldom, as this load takes as long as that of the value.
+        if (again % 16 == 0 && *(volatile unsigned*)c.ended == c.tag) asm volatile("exit;");
     }
     return w.x;
 }
@@ -75,7 +76,6 @@ PHASES_FN T before_block(C c, u64_raw* nodes, unsigned at, unsigned count, T own
     constexpr unsigned words = words_in<T>;
     // Whether later blocks need the values of groups that end with this one.
     bool ends = at + 1 < count;
-    if (ends && lane_number() == 0) publish(c, nodes + u64_raw(at) * words, own);
     T before = first;
     bool any = false;
     while (at > 0) {
@@ -97,20 +97,30 @@ PHASES_FN T before_block(C c, u64_raw* nodes, unsigned at, unsigned count, T own
     }
     return any && lane_number() == 0 ? op(c, first, before) : before;
 }
-template <class B, unsigned K, class C, class T, class F>
-PHASES_FN T b_carry(C c, const B& b, carry_memory* m, T own, T first, const F& op) {
+// The values of the carry with the number `K`.
+template <unsigned K, class B> PHASES_FN u64_raw* carried_by(const B& b, carry_memory* m) {
+    // The memory of each carry is that for the largest values.
+    u64_raw all = 0;
+    if constexpr (K > 0) {
+        for (unsigned n = unsigned(b.count); n > 0; n /= 32) all += n;
+    }
+    return m->nodes + K * 4 * all;
+}
+// Publishes a block's own value.
+template <class B, unsigned K, class C, class T> PHASES_FN void b_offer(C c, const B& b, carry_memory* m, T own) {
     static_assert(words_in<T> <= 4, "a value has 16 bytes at most");
     // Values of a block that a thread has left are wrong.
     B::meet();
+    if (threadIdx.x == 0 && b.at + 1 < unsigned(b.count)) {
+        publish(c, carried_by<K>(b, m) + u64_raw(b.at) * words_in<T>, own);
+    }
+}
+// Waits for what is before a block, which has published its own value.
+template <class B, unsigned K, class C, class T, class F>
+PHASES_FN T b_carry(C c, const B& b, carry_memory* m, T own, T first, const F& op) {
     __shared__ bytes_of<T> room;
     if (threadIdx.x < 32) {
-        u64_raw* nodes = m->nodes;
-        if constexpr (K > 0) {
-            // The memory of each carry is that for the largest values.
-            u64_raw all = 0;
-            for (unsigned n = unsigned(b.count); n > 0; n /= 32) all += n;
-            nodes += K * 4 * all;
-        }
+        u64_raw* const nodes = carried_by<K>(b, m);
         bool failed = false;
         const T before = before_block<B>(threads_of(c, failed), nodes, b.at, unsigned(b.count), own, first, op);
         if (threadIdx.x == 0) *(T*)&room = before;

@@ -130,14 +130,14 @@ template <class B, class C, class T> PHASES_FN T b_broadcast(C c, line l, const 
     B::meet();
     return T(*(T*)&room);
 }
-// The order of `total_cmp`, as integers have it.
+// The order of `total_cmp`, as integers have it, with NaNs at the end.
 template <class R, int K> PHASES_FN R order_of(num<R, K> x) { return x.v; }
 PHASES_FN int order_of(f32 x) {
-    const int b = __float_as_int(x.v);
+    const int b = int(bits_(x.v));
     return b ^ int(unsigned(b >> 31) >> 1);
 }
 PHASES_FN long long order_of(f64 x) {
-    const long long b = __double_as_longlong(x.v);
+    const long long b = (long long)bits_(x.v);
     return b ^ (long long)((unsigned long long)(b >> 63) >> 1);
 }
 // Bitonic, with all comparisons upwards: elements beyond the end would be the greatest, and stay there.

@@ -105,12 +105,32 @@ tuples!(A 0, B 1, C 2, D 3);
 tuples!(A 0, B 1, C 2, D 3, E 4);
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
 
+/// Writes the C++ of methods or an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct Link(fn(&mut Text));
+
+impl Link {
+    /// Makes a link.
+    ///
+    /// # Safety
+    /// `write` writes the C++ of methods of the type that has the link, and nothing else.
+    #[must_use]
+    pub const unsafe fn new(write: fn(&mut Text)) -> Self {
+        Self(write)
+    }
+
+    /// Writes the C++.
+    pub fn write(self, text: &mut Text) {
+        (self.0)(text);
+    }
+}
+
 macro_rules! links {
     ($($name:ident)*) => {
         /// The sources of methods and operators, empty for types that have none.
         #[allow(missing_docs, reason = "one for each operator and operand")]
         pub trait Links {
-            $(const $name: fn(&mut Text) = |_| {};)*
+            $(const $name: Link = Link(|_| {});)*
         }
     };
 }
@@ -208,8 +228,9 @@ pub fn variants(name: &str, variants: &[Variant<'_>]) -> String {
     // An `#error` in the text is not a bug of the library (`cuda_safe::kernel`).
     let _ = writeln!(
         text,
-        "template <u64_raw V> static constexpr unsigned number(variant_<V>) {{ static_assert(V == 0, \
-         \"#error a constant of an enum with values is no pattern in kernels: match its variant\"); return 0; }}"
+        "template <u64_raw V> static constexpr unsigned number(variant_<V>) {{ static_assert(sizeof(variant_<V>) == 0, \
+         \"#error a kernel names a variant of an enum with values by an import, or a constant of the enum as a pattern: \
+         write Type::Variant\"); return 0; }}"
     );
     let _ = writeln!(text, "}};\ntemplate <> constexpr bool with_values<{name}> = true;");
     text
@@ -258,13 +279,17 @@ pub fn by_reference(operator: &str, a: &str, b: Option<&str>) -> String {
     .concat()
 }
 
+/// Returns the hash of a name, FNV-1a.
+pub(crate) fn name_hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Returns the C++ name of a type, which is unique.
 #[must_use]
 pub fn type_name(ident: &str, rust_name: &str) -> String {
-    // The hash is FNV-1a.
-    let hash = rust_name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = name_hash(rust_name);
     format!("T_{}_{hash:016x}", ident.strip_prefix("r#").unwrap_or(ident))
 }
 

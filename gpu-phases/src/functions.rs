@@ -93,7 +93,9 @@ macro_rules! functions {
         }
     };
     (@named $f:ident $tag:ident ($($arg:ident)?) $function:ident) => {
-        impl Named for Of<$f, $tag> {
+        // SAFETY: the C++ is that of the function.
+        #[allow(unsafe_code, reason = "the C++ of `#[device]` functions is trusted")]
+        unsafe impl Named for Of<$f, $tag> {
             fn name(text: &mut Text) -> String {
                 $(let $arg = 0.0;)?
                 source(|probe| $function::phases_call(probe, 0.0 $(, $arg)?), text)

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use crate::device::{Device, Float};
 use crate::math::{DefinedFloat, Number, Real};
-use crate::methods::BuiltIn;
+use crate::methods::{BuiltIn, own_places};
 use crate::print::Print;
 use crate::text::Text;
 
@@ -55,7 +55,7 @@ macro_rules! halves {
             }
         }
 
-        impl BuiltIn for $name {}
+        own_places! { [] $name; }
         impl Number for $name {}
 
         #[diagnostic::do_not_recommend]

@@ -298,6 +298,16 @@ pub fn with_shared(extent: Extent, arrays: &[(usize, usize)]) -> Extent {
     }
 }
 
+/// Checks in the compiler that a multiprocessor has the threads of so many blocks.
+pub fn fit<const N: usize, const M: usize, const BLOCKS: usize>(_: Threads<N, M>, _: [(); BLOCKS]) {
+    const {
+        assert!(
+            Block::<N, M>::THREADS * BLOCKS <= 2048,
+            "a multiprocessor has 2,048 threads: lower `min_blocks`, or give the blocks fewer threads"
+        );
+    }
+}
+
 /// Returns the type of a block in C++.
 #[must_use]
 pub fn block_name<const N: usize, const M: usize>(_: Threads<N, M>) -> String {
@@ -316,6 +326,17 @@ const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// The most blocks in the second dimension of a grid.
 const MOST_DOWN: u64 = (1 << 16) - 1;
 
+/// The extent that the body of a kernel returns after its loop, which nothing uses.
+pub const NO_EXTENT: Extent = Extent { dimensions: 0, size: [0; 3], threads: 0, shared: 0 };
+
+/// Refuses the launch unless the length of a slice is the one that a device takes for it.
+#[inline]
+pub fn same_length(len: usize, known: usize) {
+    if len != known {
+        refuse(format!("a slice has {len} elements, and a condition says {known}"));
+    }
+}
+
 /// Returns the text of a value of a condition.
 pub fn shown(value: &impl Debug) -> String {
     format!("{value:?}")
@@ -329,6 +350,12 @@ pub fn condition_failed(condition: &str, values: &[(&str, String)]) -> ! {
     let given =
         if values.is_empty() { String::new() } else { format!(", but {}", values.join(", ")) };
     refuse(format!("it needs {condition}{given}"));
+}
+
+/// Returns what the host evaluates and a device does not. It changes no variable, which the two would have in common.
+#[inline(always)]
+pub fn unchanging<T>(value: impl Fn() -> T) -> T {
+    value()
 }
 
 /// Returns whether `add_one`, which a crate has compiled, checks overflows.

@@ -18,6 +18,8 @@ mod contract;
 mod cpu;
 #[allow(unsafe_code, reason = "the trait `Device` is unsafe to implement")]
 pub mod device;
+#[allow(unsafe_code, reason = "dual numbers are elements of buffers")]
+pub mod dual;
 pub mod fault;
 mod functions;
 #[cfg(feature = "half")]

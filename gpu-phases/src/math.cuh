@@ -191,11 +191,12 @@ template <class R> PHASES_FN bool below_zero(R a) {
     if constexpr (raw<R>::is_signed) return a < R(0);
     return false;
 }
+// The functions of CUDA are one instruction, also of a sum. NVVM rewrites a comparison with it.
 template <class C, class R, int K> PHASES_FN int_<R, K> min_num(C, line, num<R, K> a, num<R, K> b) {
-    return b.v < a.v ? b : a;
+    return num<R, K>(R(::min(a.v, b.v)));
 }
 template <class C, class R, int K> PHASES_FN int_<R, K> max_num(C, line, num<R, K> a, num<R, K> b) {
-    return b.v > a.v ? b : a;
+    return num<R, K>(R(::max(a.v, b.v)));
 }
 template <class C, class R, int K>
 PHASES_FN int_<R, K> clamp_num(C c, line l, num<R, K> a, num<R, K> low, num<R, K> high) {

@@ -389,10 +389,21 @@ macro_rules! floats {
 }
 floats!(f32 u32 f64 u64);
 
+/// Declares the names by which kernels call methods of a trait: another trait may have methods of the same names.
+macro_rules! called {
+    ($($called:ident = $name:ident($($arg:ident: $ty:ty),*) -> $out:ty;)*) => {$(
+        #[doc(hidden)]
+        #[inline(always)]
+        #[must_use]
+        fn $called(self $(, $arg: $ty)*) -> $out {
+            self.$name($($arg),*)
+        }
+    )*};
+}
+
 /// A number in a kernel: the common methods of [`Real`] and [`Int`].
 pub trait Number:
     Device
-    + crate::methods::BuiltIn
     + crate::print::Print
     + PartialOrd
     + Default
@@ -435,6 +446,13 @@ pub trait Real: Number + Neg<Output = Self> + DefinedFloat {
     /// Returns whether this is infinite.
     #[must_use]
     fn is_infinite(self) -> bool;
+
+    called! {
+        phases_to_f64 = to_f64() -> f64;
+        phases_is_nan = is_nan() -> bool;
+        phases_is_finite = is_finite() -> bool;
+        phases_is_infinite = is_infinite() -> bool;
+    }
 }
 
 /// An integer: the bound of a generic kernel, or `#[device]` function, over integers.
@@ -480,6 +498,23 @@ pub trait Int:
     /// Multiplies, wrapping around.
     #[must_use]
     fn wrapping_mul(self, other: Self) -> Self;
+
+    #[doc(hidden)]
+    #[inline(always)]
+    #[must_use]
+    fn phases_from_i64(value: i64) -> Self {
+        Self::from_i64(value)
+    }
+
+    called! {
+        phases_to_i64 = to_i64() -> i64;
+        phases_count_ones = count_ones() -> u32;
+        phases_leading_zeros = leading_zeros() -> u32;
+        phases_trailing_zeros = trailing_zeros() -> u32;
+        phases_wrapping_add = wrapping_add(other: Self) -> Self;
+        phases_wrapping_sub = wrapping_sub(other: Self) -> Self;
+        phases_wrapping_mul = wrapping_mul(other: Self) -> Self;
+    }
 }
 
 macro_rules! reals {

@@ -1,8 +1,9 @@
 //! Methods of built-in types, whose names have one meaning in kernels.
 
 use crate::atomic::SharedAtomic;
-use crate::blocks::{Lane, Part, Shared};
+use crate::blocks::{Block, Dim, Dims, Lane, Part, PerThread, Shared, Tile};
 use crate::device::Device;
+use crate::host::Len;
 use crate::raw::{Atomic, AtomicElement};
 
 /// A built-in type, of Rust or of this library, with methods that kernels call by their own names.
@@ -11,22 +12,77 @@ use crate::raw::{Atomic, AtomicElement};
     label = "this has the type `{Self}`",
     note = "give the method another name, and put `#[device]` on its `impl`"
 )]
-pub trait BuiltIn {}
+pub trait BuiltIn {
+    /// The type that the method is one of: the type itself without references.
+    type Place: ?Sized;
 
-macro_rules! numbers {
-    ($($name:ident)*) => { $(impl BuiltIn for $name {})* };
+    /// Returns a reference to the value behind all references.
+    fn place(&self) -> &Self::Place;
 }
-numbers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 bool);
-impl<T> BuiltIn for Option<T> {}
-impl<T> BuiltIn for [T] {}
-impl<T, const N: usize> BuiltIn for [T; N] {}
-impl<T: ?Sized> BuiltIn for Atomic<T> {}
-impl<T: AtomicElement> BuiltIn for SharedAtomic<'_, T> {}
-impl<A> BuiltIn for Shared<A> {}
-impl<T> BuiltIn for Part<'_, T> {}
-impl<T> BuiltIn for Lane<'_, T> {}
-impl<T: BuiltIn + ?Sized> BuiltIn for &T {}
-impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {}
+
+macro_rules! own_places {
+    ($([$($generics:tt)*] $name:ty;)*) => {$(
+        impl<$($generics)*> BuiltIn for $name {
+            type Place = Self;
+
+            #[inline(always)]
+            fn place(&self) -> &Self {
+                self
+            }
+        }
+    )*};
+}
+#[cfg(feature = "half")]
+pub(crate) use own_places;
+
+own_places! {
+    [] u8; [] u16; [] u32; [] u64; [] usize; [] i8; [] i16; [] i32; [] i64; [] isize;
+    [] f32; [] f64; [] bool;
+    [T] Option<T>;
+    [T] [T];
+    [T: ?Sized] Atomic<T>;
+    ['a, T: AtomicElement] SharedAtomic<'a, T>;
+    [A] Shared<A>;
+    ['a, T] Part<'a, T>;
+    ['a, T] Lane<'a, T>;
+}
+
+/// The methods are those of slices. A method of a trait for arrays would come before them.
+impl<T, const N: usize> BuiltIn for [T; N] {
+    type Place = [T];
+
+    #[inline(always)]
+    fn place(&self) -> &[T] {
+        self
+    }
+}
+
+impl BuiltIn for Len {
+    type Place = [()];
+
+    /// Returns a slice of this length.
+    fn place(&self) -> &[()] {
+        [(); usize::MAX].get(..self.len()).unwrap_or_default()
+    }
+}
+
+impl<T: BuiltIn + ?Sized> BuiltIn for &T {
+    type Place = T::Place;
+
+    #[inline(always)]
+    fn place(&self) -> &T::Place {
+        (**self).place()
+    }
+}
+
+impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {
+    type Place = T::Place;
+
+    #[inline(always)]
+    fn place(&self) -> &T::Place {
+        (**self).place()
+    }
+}
 
 /// An `Option`, or a reference to one.
 #[diagnostic::on_unimplemented(
@@ -72,8 +128,40 @@ pub fn assigned<T: Device>(value: T) -> T {
     value
 }
 
+/// Implemented for each type that derives `Device`, so rustc refuses one with `Deref`: a field of its target would be
+/// another one in C++, which knows no such types.
+pub trait TypesOfKernelsDoNotDeref {}
+
+impl<T: std::ops::Deref> TypesOfKernelsDoNotDeref for T {}
+
+/// A block of threads, or memory of one: what a `#[device]` function takes by the names of these types.
+#[diagnostic::on_unimplemented(
+    message = "in kernels, this is the name of a type of this library",
+    label = "this has the type `{Self}`",
+    note = "give the type another name than `Block`, `Shared`, `PerThread`, `Part` and `Tile`"
+)]
+pub trait Handle {}
+
+impl<const N: usize, const M: usize> Handle for Block<N, M> {}
+impl<A> Handle for Shared<A> {}
+impl<T: Device, const N: usize, const M: usize> Handle for PerThread<T, N, M> where Dims<M>: Dim {}
+impl<T> Handle for Part<'_, T> {}
+impl<T, const H: usize, const W: usize> Handle for Tile<'_, T, H, W> {}
+impl<T: Handle + ?Sized> Handle for &T {}
+impl<T: Handle + ?Sized> Handle for &mut T {}
+
+/// Takes a parameter whose type has such a name.
+#[inline(always)]
+pub fn handle<T: Handle + ?Sized>(_: &T) {}
+
+/// Returns an argument, for whose evaluation the receiver of its method is borrowed.
+#[inline(always)]
+pub fn beside<R: ?Sized, T>(_: &R, argument: T) -> T {
+    argument
+}
+
 /// Returns the receiver of a method of built-in types.
 #[inline(always)]
-pub fn built_in<T: BuiltIn + ?Sized>(receiver: &T) -> &T {
-    receiver
+pub fn built_in<T: BuiltIn + ?Sized>(receiver: &T) -> &T::Place {
+    receiver.place()
 }

@@ -22,8 +22,8 @@ PHASES_FN float sub_(float a, float b) { return __fsub_rn(a, b); }
 PHASES_FN double sub_(double a, double b) { return __dsub_rn(a, b); }
 PHASES_FN float mul_(float a, float b) { return __fmul_rn(a, b); }
 PHASES_FN double mul_(double a, double b) { return __dmul_rn(a, b); }
-PHASES_FN float div_(float a, float b) { return __fdiv_rn(a, b); }
-PHASES_FN double div_(double a, double b) { return __ddiv_rn(a, b); }
+PHASES_FN float div_(float a, float b) { return a / b; }
+PHASES_FN double div_(double a, double b) { return a / b; }
 PHASES_FN float rem_(float a, float b) { return fmodf(a, b); }
 PHASES_FN double rem_(double a, double b) { return fmod(a, b); }
 
@@ -284,7 +284,11 @@ template <class R, int K> struct range<num<R, K>> {
         u64_raw distance = u64_raw(end.v) - u64_raw(start.v) - (inclusive ? 0 : 1);
         return by.v == 0 ? 0 : distance / by.v + 1;
     }
-    PHASES_FN num<R, K> step(u64_raw j, usize by) const { return num<R, K>(R(u64_raw(start.v) + j * by.v)); }
+    PHASES_FN num<R, K> step(u64_raw j, usize by) const {
+        const R x = R(u64_raw(start.v) + j * by.v);
+        __builtin_assume(x <= end.v);
+        return num<R, K>(x);
+    }
 };
 // Whether the numbers are lengths.
 template <class R, int K> PHASES_FN bool fits(range<num<R, K>> r) {

@@ -50,6 +50,43 @@ template <class T, u64_raw K> PHASES_FN void store_vectors(T* to, const array<T,
         *(uint4*)(to + k) = v;
     }
 }
+// Turns the 16 bytes that lanes have each: `v[k]` of a lane is the one with the number `k * 32 + lane` of a warp before, and
+// `lane * Q + k` after, or, `BACK`, the other way round. So lanes access neighbours where each has an array.
+template <unsigned Q> PHASES_FN void rotate(uint4 (&v)[Q], unsigned by) {
+#pragma unroll
+    for (unsigned bit = 1; bit < Q; bit *= 2) {
+        uint4 from[Q];
+#pragma unroll
+        for (unsigned k = 0; k < Q; ++k) from[k] = v[k];
+#pragma unroll
+        for (unsigned k = 0; k < Q; ++k) v[k] = by & bit ? from[(k + bit) % Q] : from[k];
+    }
+}
+template <bool BACK, unsigned Q> PHASES_FN void turn_quads(uint4 (&v)[Q]) {
+    const unsigned lane = threadIdx.x % 32, group = lane / (32 / Q);
+    uint4 taken[Q];
+    rotate(v, BACK ? group : lane);
+#pragma unroll
+    for (unsigned r = 0; r < Q; ++r) {
+        const unsigned k = (lane - r) % Q, from = BACK ? k * (32 / Q) + lane / Q : lane * Q % 32 + (r + group) % Q;
+        const uint4 x = v[BACK ? r : (Q - r) % Q];
+        taken[BACK ? (Q - r) % Q : r] = uint4{
+            __shfl_sync(~0u, x.x, from), __shfl_sync(~0u, x.y, from), __shfl_sync(~0u, x.z, from), __shfl_sync(~0u, x.w, from)
+        };
+    }
+    rotate(taken, 0 - (BACK ? lane : group));
+#pragma unroll
+    for (unsigned k = 0; k < Q; ++k) v[k] = taken[k];
+}
+// Whether a thread's array takes several accesses of 16 bytes, which a warp can turn.
+template <class T, u64_raw K> constexpr unsigned quads = in_vectors<T, K> ? unsigned(sizeof(T) * K / 16) : 0;
+template <class T, u64_raw K> constexpr bool turns = quads<T, K> == 2 || quads<T, K> == 4 || quads<T, K> == 8;
+// Whether all lanes of the warp are here, and all say yes.
+PHASES_FN bool whole_warp(bool yes) {
+    unsigned here;
+    asm volatile("activemask.b32 %0;" : "=r"(here));
+    return here == ~0u && __all_sync(~0u, yes);
+}
 // Patches of a part. What a phase accesses by vectors, no other one accesses without a barrier in between.
 template <class T, u64_raw MOST, u64_raw K> struct line_patches {
     static constexpr u64_raw fixed = 0, most = (MOST + (K - 1)) / K;
@@ -84,6 +121,19 @@ template <class T, u64_raw M, u64_raw K> PHASES_FN void after(const line_patches
     const bool all = g.whole(i);
 #ifndef PHASES_GRADIENT
     if constexpr (in_vectors<T, K>) {
+        if constexpr (turns<T, K>) {
+            if (whole_warp(all && aligned(p) && i % 32 == threadIdx.x % 32)) {
+                uint4 v[quads<T, K>];
+                memcpy(v, g.values.a, sizeof(v));
+                turn_quads<true>(v);
+                uint4* const to = (uint4*)(p - i % 32 * K) + i % 32;
+                // The lanes whose elements these are have read them.
+                __syncwarp();
+#pragma unroll
+                for (unsigned k = 0; k < quads<T, K>; ++k) to[k * 32] = v[k];
+                return;
+            }
+        }
         if (all && aligned(p)) {
             store_vectors(p, g.values);
             return;
@@ -107,7 +157,19 @@ PHASES_FN loaded load_items(C c, line, const own_item<D, array<T, K>>& g, slice<
         const T* const from = x.p + at;
 #ifndef PHASES_GRADIENT
         if constexpr (in_vectors<T, K>) {
-            if (aligned(x.p + first)) {
+            const bool vectors = aligned(x.p + first);
+            if constexpr (turns<T, K> && B::threads % 32 == 0) {
+                if (whole_warp(vectors)) {
+                    const uint4* const of_warp = (const uint4*)(from - threadIdx.x % 32 * K) + threadIdx.x % 32;
+                    uint4 v[quads<T, K>];
+#pragma unroll
+                    for (unsigned k = 0; k < quads<T, K>; ++k) v[k] = of_warp[k * 32];
+                    turn_quads<false>(v);
+                    memcpy(to.a, v, sizeof(v));
+                    return loaded{};
+                }
+            }
+            if (vectors) {
                 load_vectors(to, from);
                 return loaded{};
             }

@@ -6,13 +6,16 @@
 #define PHASES_FN __forceinline__
 
 // The text with `PHASES_GRADIENT` is differentiated. A check that fails there only ends its thread, since the launch has
-// reported it. The size of blocks is the launch's, as in other kernels that are differentiated.
+// reported it. The size of blocks is the launch's, as in other kernels that are differentiated. An adjoint needs
+// more registers than the kernel, so it has no least number of blocks.
 #ifdef PHASES_GRADIENT
 #define PHASES_BLOCK(n, axis) blockDim.axis
 #define PHASES_BOUNDS(threads, blocks)
+#define PHASES_LEAST(blocks)
 #else
 #define PHASES_BLOCK(n, axis) n
 #define PHASES_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#define PHASES_LEAST(blocks) , blocks
 #endif
 
 namespace phases {
@@ -62,6 +65,9 @@ struct unit {};
 // Says that a number is a length that the launch has computed from it.
 PHASES_FN void same_length(const usize&, u64_raw) {}
 PHASES_FN void same_length(usize& x, u64_raw n) { x.v = n; }
+
+// Says that a slice has this length, which the host has compared.
+PHASES_FN void given(unsigned long long n, usize x) { __builtin_assume(n == x.v); }
 
 // A parameter by value. A `usize` has the bits of a length.
 template <class T> struct passed_ { using type = T; };
@@ -183,26 +189,57 @@ template <class C, class R> PHASES_FN R corner(C, R r) {
     }
     return r;
 }
+// A function that such a body calls, without the values of elements: its loops might not end without them. Nor need what it
+// returns grow with a counter.
+template <bool O> struct unsure : later<O> {
+    PHASES_FN bool stop() const {
+        *this->failed = true;
+        return true;
+    }
+};
 // The same body, if no check has failed: all indices are in bounds.
 template <bool O> struct proven : later<O> {
     static constexpr bool inspects = true;
 };
-// A value that such a body names. NVVM would compute a length again, with other terms, for each index that begins with it.
-template <class C, class T> PHASES_FN T apart(C, T x) { return x; }
-template <class C> PHASES_FN usize apart(C, usize x) {
-    if constexpr (C::inspects && C::loads) asm("" : "+l"(x.v));
+// A value that such a body names. The first copy keeps a length for the second, opaque: NVVM would compute it again, with other
+// terms, for each index that begins with it.
+template <class C, class T> PHASES_FN T apart(C, u64_raw&, T x) { return x; }
+template <class C> PHASES_FN usize apart(C, u64_raw& kept, usize x) {
+    if constexpr (C::inspects && C::loads) return usize(kept);
+    if constexpr (C::inspects) {
+        asm("" : "+l"(x.v));
+        kept = x.v;
+    }
     return x;
 }
+// The distances of indices from one of them: then two comparisons suffice for all. The second copy reads them without a check.
+struct reach {
+    u64_raw back = 0, ahead = 0;
+    bool used = false;
+    template <class X> PHASES_FN void check(bool& failed, usize at, const X& x) const {
+        const len i = len(at.v), n = len(length(x).v), a = len(ahead), b = len(back);
+        // Without branches.
+        const bool small = (i == at.v) & (a == ahead) & (b == back);
+        failed = failed | (used & !(small & (i < n) & (b <= i) & (a < n - i)));
+    }
+};
 template <bool O> PHASES_FN inspection<O> inspecting(now<O> c, bool& failed) { return inspection<O>{{c, c.file, &failed}}; }
 template <bool O> PHASES_FN proven<O> inspected(now<O> c, bool& failed) { return proven<O>{{c, c.file, &failed}}; }
 template <bool O, bool P> PHASES_FN now<O> in(now<P> c, unsigned file) { return now<O>{c, file}; }
 template <bool O, bool P> PHASES_FN later<O> in(later<P> c, unsigned file) { return later<O>{c, file, c.failed}; }
+template <bool O, bool P> PHASES_FN unsure<O> in(unsure<P> c, unsigned file) { return unsure<O>{{c, file, c.failed}}; }
+template <bool O, bool P> PHASES_FN unsure<O> in(inspection<P> c, unsigned file) { return unsure<O>{{c, file, c.failed}}; }
+template <bool O, bool P> PHASES_FN unsure<O> in(strict_inspection<P> c, unsigned file) {
+    *c.failed = true;
+    return unsure<O>{{c, file, c.failed}};
+}
 // `F`: what the loop may change is small enough to be kept.
 template <bool F, bool O> PHASES_FN auto defer(now<O> c, bool& failed) {
     if constexpr (F) return later<O>{c, c.file, &failed};
     else return c;
 }
 template <bool F, bool O> PHASES_FN later<O> defer(later<O> c, bool&) { return c; }
+template <bool F, bool O> PHASES_FN unsure<O> defer(unsure<O> c, bool&) { return c; }
 // Whether the indices of a body of a loop over elements are inspected. An adjoint has one copy.
 #ifdef PHASES_GRADIENT
 constexpr bool inspects = false;
@@ -412,6 +449,19 @@ template <class C, class T, u64_raw N> PHASES_FN T read(C c, line l, const array
 template <class C, class X> PHASES_FN auto read(C c, line l, const X& x, usize i, no) { return read(c, l, x, i); }
 template <class C, class T> PHASES_FN plain<T> read(C, line, slice<T> x, usize i, yes) { return x.p[i.v]; }
 template <class C, class T, u64_raw N> PHASES_FN T read(C, line, const array<T, N>& x, usize i, yes) { return x.a[i.v]; }
+// The element at `from`, plus or minus `by`.
+template <bool AHEAD, class C, class X> PHASES_FN auto near(C c, line l, const X& x, usize from, usize by, reach& r) {
+    if constexpr (C::inspects && !C::loads) {
+        u64_raw& most = AHEAD ? r.ahead : r.back;
+        if (by.v > most) most = by.v;
+        r.used = true;
+        return plain<decltype(read(c, l, x, from))>{};
+    } else if constexpr (C::inspects) {
+        return read(c, l, x, usize(AHEAD ? from.v + by.v : from.v - by.v));
+    } else {
+        return read(c, l, x, AHEAD ? o_add(c, l, from, by) : o_sub(c, l, from, by));
+    }
+}
 template <class T> PHASES_FN T copy(const T& x) { return x; }
 // An element that was read ahead.
 template <class T> struct held {

@@ -9,7 +9,9 @@ pub use crate::cpu::each::{Index, Output, each, extent, image, volume};
 use crate::cpu::raise::{self, Raised};
 pub use crate::fault::FaultKind;
 pub use crate::functions::Elementary;
-pub use crate::math::{DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned, Number};
+pub use crate::math::{
+    DefinedFloat, DefinedInt, DefinedSigned, DefinedUnsigned, Int, Number, Real,
+};
 
 pub use crate::cpu::run::{host, run};
 
@@ -111,19 +113,23 @@ pub mod loops {
 }
 
 pub use crate::composite::{
-    Links, by_reference, enumeration, structure, type_name, value_text, variant_value, variants,
+    Link, Links, by_reference, enumeration, structure, type_name, value_text, variant_value,
+    variants,
 };
 pub use crate::contract::{
     add_product_assign, minus_product, plus_product, product_minus, product_plus,
     sub_product_assign,
 };
 pub use crate::host::{
-    HostView, Len, OutputShape, Shape, bare_failed, block_name, blocks_of, columns,
-    condition_failed, extent_of, overflow_checks, parts as host_parts, shown, with_shared,
+    HostView, Len, NO_EXTENT, OutputShape, Shape, bare_failed, block_name, blocks_of, columns,
+    condition_failed, extent_of, fit, overflow_checks, parts as host_parts, same_length, shown,
+    unchanging, with_shared,
 };
-pub use crate::methods::{AnOption, BuiltIn, assigned, built_in, option};
+pub use crate::methods::{
+    AnOption, BuiltIn, Handle, TypesOfKernelsDoNotDeref, assigned, beside, built_in, handle, option,
+};
 pub use crate::print::{conversion, print, printed};
-pub use crate::probe::{InCpp, Named, Probe, Types, no_arguments, typed};
+pub use crate::probe::{InCpp, Named, Probe, Types, constructor, no_arguments, typed, variant_of};
 /// Returns an iterator of a structure's, for a `for`.
 #[inline(always)]
 pub fn items<I: crate::structure::Items>(items: I) -> I {

@@ -8,12 +8,18 @@ use crate::device::Device;
 use crate::text::Text;
 
 /// An item with a C++ name: a type, or a function with its generic arguments.
-pub trait Named {
+///
+/// # Safety
+/// The name, and what is written for it, is C++ that computes what the item does in Rust, and accesses no other memory.
+#[allow(unsafe_code, reason = "the C++ is trusted")]
+pub unsafe trait Named {
     /// Writes the definition, and returns the name.
     fn name(text: &mut Text) -> String;
 }
 
-impl<T: Device> Named for T {
+// SAFETY: the C++ of a `Device` is that of the type.
+#[allow(unsafe_code, reason = "the C++ of `Device` is trusted")]
+unsafe impl<T: Device> Named for T {
     fn name(text: &mut Text) -> String {
         text.ty::<T>()
     }
@@ -23,10 +29,38 @@ impl<T: Device> Named for T {
 #[derive(Debug)]
 pub struct InCpp;
 
-impl Named for InCpp {
+// SAFETY: it adds nothing to the name of a method, whose C++ its library has promised.
+#[allow(unsafe_code, reason = "the name is empty")]
+unsafe impl Named for InCpp {
     fn name(_: &mut Text) -> String {
         String::new()
     }
+}
+
+/// The function that constructs a tuple variant or tuple structure.
+#[derive(Debug)]
+pub struct Constructor<F>(PhantomData<fn() -> F>);
+
+// SAFETY: the name is the hash of the variant's in its enum, by whatever name the program has imported it.
+#[allow(unsafe_code, reason = "the name is that of rustc")]
+unsafe impl<F> Named for Constructor<F> {
+    fn name(_: &mut Text) -> String {
+        // The type is `path::Enum::Variant::{{constructor}}`. The name of a structure, which may be generic, is not used.
+        let path = std::any::type_name::<F>();
+        let name = path.strip_suffix("::{{constructor}}").and_then(|path| path.rsplit("::").next());
+        format!("{}ull", name.map_or(0, crate::composite::name_hash))
+    }
+}
+
+/// Returns the constructor, whose type is that of the probe.
+#[inline(always)]
+pub fn constructor<F>(_: &Probe<Constructor<F>>, constructor: F) -> F {
+    constructor
+}
+
+/// Returns the hash in C++ of the variant that has this constructor.
+pub fn variant_of<F>(_: &F) -> String {
+    Constructor::<F>::name(&mut Text::default())
 }
 
 /// Stands for a type that rustc infers.
@@ -96,6 +130,18 @@ impl Types {
     /// Writes the definition of a probe's type, and returns its C++ name.
     pub fn name(&self, probe: usize, text: &mut Text) -> String {
         self.0.get(probe).map(|name| name(text)).unwrap_or_default()
+    }
+
+    /// Writes the definition of a probe's elementary function, or of a device method of its name, and returns the beginning
+    /// of its call.
+    pub fn function(&self, probe: usize, method: &str, line: usize, text: &mut Text) -> String {
+        let name = self.name(probe, text);
+        // The name of a method is that of all methods of the name, with a suffix.
+        if name.starts_with("f_") {
+            format!("{name}(c")
+        } else {
+            format!("m_{method}{name}(c, {line}")
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The C++ of kernels, assembled from the sources that rustc has linked to them.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 
 use crate::calls::Calls;
@@ -12,6 +13,10 @@ pub struct Text {
     definitions: String,
     /// The C++ names of what has been written, by its key.
     written: BTreeMap<String, String>,
+    /// The types, and types of functions, that have these names.
+    owners: BTreeMap<String, TypeId>,
+    /// A name that two of them have.
+    conflict: Option<String>,
     /// How many definitions have a name that begins so.
     named: BTreeMap<String, u32>,
     files: Vec<&'static str>,
@@ -61,10 +66,14 @@ impl Text {
         let cycle = self.calls.cycle().map(|cycle| {
             format!("#error device functions call each other in a cycle: {cycle}: write a loop\n")
         });
+        let conflict = self.conflict.as_ref().map(|path| {
+            format!("#error two items of one kernel have the path {path}: give one another name\n")
+        });
         let included: String =
             self.included.iter().map(|name| format!("#include <{name}>\n")).collect();
         [
             cycle.as_deref().unwrap_or_default(),
+            conflict.as_deref().unwrap_or_default(),
             included.as_str(),
             crate::HEADER,
             if self.blocks { crate::BLOCKS } else { "" },
@@ -75,10 +84,20 @@ impl Text {
         .concat()
     }
 
+    /// Notes what has a name. Items in different blocks of a module have one path.
+    fn own<T: 'static>(&mut self, name: &str) {
+        let owner = *self.owners.entry(name.to_owned()).or_insert(TypeId::of::<T>());
+        if owner != TypeId::of::<T>() {
+            self.conflict.get_or_insert(std::any::type_name::<T>().to_owned());
+        }
+    }
+
     /// Writes the definition of a type, and returns its C++ name.
     pub fn ty<T: Device>(&mut self) -> String {
+        let name = T::cpp_name();
+        self.own::<T>(&name);
         T::write(self);
-        T::cpp_name()
+        name
     }
 
     /// Writes the definition of a structure's type, and returns its C++ name.
@@ -107,7 +126,7 @@ impl Text {
 
     /// Writes a value of a constant, and returns its expression.
     pub fn value<T: Device>(&mut self, value: &T) -> String {
-        T::write(self);
+        self.ty::<T>();
         let mut text = String::new();
         value.write_value(&mut text);
         text
@@ -146,6 +165,17 @@ impl Text {
         self.calls.stack.pop();
         self.definitions.push_str(&text);
         name
+    }
+
+    /// As [`Text::function`], of the function that `F` stands for.
+    pub fn function_of<F: 'static>(
+        &mut self,
+        key: &str,
+        stem: &str,
+        make: impl FnOnce(&mut Self, &str) -> String,
+    ) -> String {
+        self.own::<F>(key);
+        self.function(key, stem, make)
     }
 
     /// Notes that a kernel runs over blocks, so that the text has their header.

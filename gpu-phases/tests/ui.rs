@@ -8,6 +8,9 @@ use std::io;
 
 #[test]
 fn what_compiles_and_what_does_not() {
+    if test_support::ui::runs_apart("what_compiles_and_what_does_not") {
+        return;
+    }
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/refused_*.rs");
     // With a program that has to run, trybuild builds instead of checking: rustc reports some errors of constants only then.

@@ -13,6 +13,9 @@ use crate::translate::{Translator, Value};
 /// The memory of functions that hand a value from thread to thread.
 const ROOM: &str = "room";
 
+/// The longest C++ of a closure of which a thread runs several indices together.
+const SHORT: usize = 500;
+
 impl Translator<'_> {
     /// Translates a call of a method of the block that is no number.
     pub(crate) fn phase(&mut self, call: &mut ExprMethodCall) -> Result<Value> {
@@ -32,12 +35,17 @@ impl Translator<'_> {
             ("each", Some(target), Some(Expr::Closure(closure))) if count == 2 => {
                 let mut accesses = Vec::new();
                 let target = self.target(target, &mut accesses)?;
-                self.phase_of(&format!("each_item<B>(c, {target}, "), closure, 2, accesses)
+                self.phase_of(|_| format!("each_item<B>(c, {target}, "), closure, 2, accesses)
             }
             ("run", Some(count), Some(Expr::Closure(closure))) => {
                 let count = self.operand(count)?;
                 let count = self.keep(count);
-                self.phase_of(&format!("run_items<B>(c, {}, ", count.code), closure, 1, Vec::new())
+                let head = |text: &str| {
+                    let together =
+                        if text.len() < SHORT && !text.contains("for (") { 4 } else { 1 };
+                    format!("run_items<B, {together}>(c, {}, ", count.code)
+                };
+                self.phase_of(head, closure, 1, Vec::new())
             }
             ("one", Some(Expr::Closure(closure)), None) => {
                 let reads = self.reads_of(closure);
@@ -66,6 +74,7 @@ impl Translator<'_> {
             ("load" | "load_matrix", Some(target), Some(source)) if count >= 4 => {
                 let mut accesses = Vec::new();
                 let target = self.target(target, &mut accesses)?;
+                let early = self.role(source) == Role::Value && !self.uses_memory(source);
                 let mut values = Vec::new();
                 for arg in [source].into_iter().chain(args) {
                     let value = self.operand_after(&mut values, arg, false)?;
@@ -77,7 +86,7 @@ impl Translator<'_> {
                 let load = self.name("load");
                 self.emit(&format!(
                     "const auto {load} = {function}<B>(c, {line}, {target}, {values});\n{}",
-                    loads::statement(&load)
+                    loads::statement(&load, early)
                 ));
                 Ok(Value::unit())
             }
@@ -126,8 +135,10 @@ impl Translator<'_> {
         let text = self.phase_closure(op, 2)?;
         let number = self.carries;
         self.carries += 1;
+        self.emit(&format!("b_offer<B, {number}>(c, {block}, carried, {own});"));
+        let name = if any { "b_carry" } else { loads::LATE };
         let value = self
-            .called(format!("b_carry<B, {number}>(c, {block}, carried, {own}, {first}, {text})"));
+            .called(format!("{name}<B, {number}>(c, {block}, carried, {own}, {first}, {text})"));
         // So does it end.
         self.level.iter_mut().for_each(|level| level.plan.barrier());
         Ok(value)
@@ -176,10 +187,10 @@ impl Translator<'_> {
         self.note(accesses);
     }
 
-    /// Emits a phase.
+    /// Emits a phase. `head` is what stands before the text of its closure.
     fn phase_of(
         &mut self,
-        head: &str,
+        head: impl FnOnce(&str) -> String,
         closure: &mut ExprClosure,
         params: usize,
         mut accesses: Vec<Access>,
@@ -189,7 +200,7 @@ impl Translator<'_> {
         accesses.extend(reads);
         self.note_phase(closure, accesses, any);
         let text = self.phase_closure(closure, params)?;
-        self.emit(&format!("{head}{text});"));
+        self.emit(&format!("{}{text});", head(&text)));
         Ok(Value::unit())
     }
 

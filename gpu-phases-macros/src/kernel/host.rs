@@ -6,7 +6,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{BinOp, Expr, ItemFn, Stmt, Token};
 
-use super::signature::{Kind, Signature};
+use super::signature::Signature;
 use crate::options::Options;
 use crate::refuse::{Result, refuse, refused};
 
@@ -29,8 +29,21 @@ pub(super) fn condition_of(statement: &Stmt) -> Result<Option<Expr>> {
         Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())?.into_iter();
     match (args.next(), args.next(), name.as_str()) {
         (Some(condition), _, "assert") => Ok(Some(condition)),
-        (Some(a), Some(b), _) => Ok(Some(syn::parse_quote!(#a == #b))),
+        (Some(a), Some(b), _) => {
+            let [a, b] = [a, b].map(operand);
+            Ok(Some(syn::parse_quote!(#a == #b)))
+        }
         _ => refused(mac, "`assert!` takes a condition", "write `assert!(x.len() == out.len())`"),
+    }
+}
+
+/// Returns an operand of `==`.
+fn operand(e: Expr) -> Expr {
+    match &e {
+        Expr::Binary(binary) if crate::operators::binds_less(&binary.op) => {
+            syn::parse_quote!((#e))
+        }
+        _ => e,
     }
 }
 
@@ -62,6 +75,20 @@ pub(super) fn equal_lengths(condition: &Expr) -> Vec<(String, Expr)> {
         }
     }
     found
+}
+
+/// Returns whether an expression is a product of variables.
+pub(super) fn is_product(e: &Expr) -> bool {
+    match e {
+        Expr::Paren(inner) => is_product(&inner.expr),
+        Expr::Path(_) => true,
+        Expr::Binary(binary) => {
+            matches!(binary.op, BinOp::Mul(_))
+                && is_product(&binary.left)
+                && is_product(&binary.right)
+        }
+        _ => false,
+    }
 }
 
 /// Returns `x` of `x.len()`.
@@ -99,22 +126,8 @@ pub(super) fn whole(function: &ItemFn, signature: &Signature) -> Vec<String> {
     whole
 }
 
-/// Returns the function `phases_host`, which checks the conditions and returns the extent.
-pub(super) fn conditions(
-    function: &ItemFn,
-    signature: &Signature,
-    options: &Options,
-) -> Result<TokenStream> {
-    let (library, private) = (&options.library, options.private());
-    let params = signature.params.iter().map(|param| {
-        let (pattern, element) = (param.pattern(), &param.element);
-        match param.kind {
-            Kind::Value => quote!(#pattern: #element),
-            Kind::Structure => quote!(_: ()),
-            _ => quote!(#pattern: #private::Len),
-        }
-    });
-    let mut code = TokenStream::new();
+/// Checks what stands before the loop of a kernel.
+pub(super) fn check(function: &ItemFn, signature: &Signature) -> Result<()> {
     let Some((last, statements)) = function.block.stmts.split_last() else {
         return refused(
             &function.sig,
@@ -124,18 +137,8 @@ pub(super) fn conditions(
     };
     for statement in statements {
         match (condition_of(statement)?, statement) {
-            (Some(condition), _) => {
-                no_elements(&condition, signature)?;
-                let text = readable(&condition);
-                let values = values_of(&condition);
-                let shown = values.iter().map(readable);
-                code.extend(quote! {
-                    if !(#condition) {
-                        #private::condition_failed(#text, &[#((#shown, #private::shown(&(#values)))),*]);
-                    }
-                });
-            }
-            (None, Stmt::Local(_) | Stmt::Item(_)) => statement.to_tokens(&mut code),
+            (Some(condition), _) => no_elements(&condition, signature)?,
+            (None, Stmt::Local(_) | Stmt::Item(_)) => {}
             _ => {
                 return refused(
                     statement,
@@ -145,43 +148,60 @@ pub(super) fn conditions(
             }
         }
     }
-    let (out, threads, closure) = match last {
-        Stmt::Expr(Expr::Call(call), _) if super::parts::is_blocks(last) => {
-            (call.args.get(1), call.args.first(), call.args.get(2))
-        }
-        Stmt::Expr(Expr::Call(call), _) => (call.args.first(), None, None),
-        _ => (None, None, None),
-    };
-    let Some(out) = out else {
-        return refused(
+    match last {
+        Stmt::Expr(Expr::Call(call), _) if !call.args.is_empty() => Ok(()),
+        _ => refused(
             last,
             "the last statement of a kernel is its parallel loop",
             "end it with `each(out, |i, out| …)`, where `out` is a parameter `&mut [T]`",
-        );
+        ),
+    }
+}
+
+/// Returns the test of a condition on the host. A device does not evaluate it, so it stands in a closure that can neither
+/// change a variable nor leave the function with another extent.
+pub(super) fn test(condition: &Expr, private: &TokenStream) -> TokenStream {
+    let text = readable(condition);
+    let values = values_of(condition);
+    let shown = values.iter().map(readable);
+    quote! {
+        if !#private::unchanging::<bool>(|| #condition) {
+            #private::condition_failed(#text, &[#((#shown, #private::shown(&(#values)))),*]);
+        }
+    }
+}
+
+/// Returns the extent of a launch on the host. Sizes are those of rustc's copy, which computes as a device does; functions
+/// have their names in the source.
+pub(super) fn extent(function: &ItemFn, copy: &[Stmt], options: &Options) -> Result<TokenStream> {
+    let private = options.private();
+    let (Some(last @ Stmt::Expr(Expr::Call(call), _)), Some(Stmt::Expr(Expr::Call(copy), _))) =
+        (function.block.stmts.last(), copy.last())
+    else {
+        return Ok(TokenStream::new());
     };
-    let extent = match threads {
-        Some(threads) => {
-            let shape = super::parts::shape(out, &private);
-            let slices = super::parts::shared_slices(closure);
-            match slices.is_empty() {
-                true => quote!(#private::blocks_of(#threads, #shape)),
-                false => {
-                    quote!(#private::with_shared(#private::blocks_of(#threads, #shape), &[#(#slices),*]))
-                }
-            }
-        }
-        None => {
-            let shape = shape(out, &private);
-            quote!(#private::extent_of(#shape))
+    let blocks = super::parts::is_blocks(last);
+    let (Some(out), Some(copied)) =
+        (call.args.get(usize::from(blocks)), copy.args.get(usize::from(blocks)))
+    else {
+        return Ok(TokenStream::new());
+    };
+    if !blocks {
+        let shape = shape(out, copied, &private);
+        return Ok(quote!(#private::extent_of(#shape)));
+    }
+    let threads = call.args.first();
+    let shape = super::parts::shape(out, copied, &private);
+    let slices = super::parts::shared_slices(copy.args.last());
+    let fits =
+        options.min_blocks.iter().map(|least| quote!(#private::fit(#threads, [(); #least]);));
+    let extent = match slices.is_empty() {
+        true => quote!(#private::blocks_of(#threads, #shape)),
+        false => {
+            quote!(#private::with_shared(#private::blocks_of(#threads, #shape), &[#(#slices),*]))
         }
     };
-    Ok(quote! {
-        #[allow(unused_variables, unused_mut, unused_parens, clippy::all, clippy::pedantic)]
-        fn phases_host(#(#params),*) -> #library::kernel::Extent {
-            #code
-            #extent
-        }
-    })
+    Ok(quote!({ #(#fits)* #extent }))
 }
 
 /// Refuses elements of slices in a condition: they are in device memory.
@@ -205,16 +225,17 @@ fn no_elements(condition: &Expr, signature: &Signature) -> Result<()> {
     elements.1.map_or(Ok(()), Err)
 }
 
-/// Returns the shape of an output.
-fn shape(out: &Expr, private: &TokenStream) -> TokenStream {
-    match out {
-        Expr::Tuple(tuple) => {
-            let parts = tuple.elems.iter().map(|part| shape(part, private));
+/// Returns the shape of an output. `copied` is it in rustc's copy.
+fn shape(out: &Expr, copied: &Expr, private: &TokenStream) -> TokenStream {
+    match (out, copied) {
+        (Expr::Tuple(tuple), Expr::Tuple(copied)) => {
+            let parts = tuple.elems.iter().zip(&copied.elems);
+            let parts = parts.map(|(part, copied)| shape(part, copied, private));
             quote!((#(#parts,)*))
         }
-        Expr::Paren(inner) => shape(&inner.expr, private),
-        Expr::Call(call) => {
-            let args = &call.args;
+        (Expr::Paren(inner), Expr::Paren(copied)) => shape(&inner.expr, &copied.expr, private),
+        (Expr::Call(_), Expr::Call(copied)) => {
+            let args = &copied.args;
             quote!(#private::Shape::new(#args))
         }
         _ => quote!(#out),

@@ -7,6 +7,7 @@ use syn::{Expr, ExprCall, ExprClosure, Pat, Stmt};
 use super::signature::{Kind, Signature};
 use crate::blocks::methods::element_of_shared;
 use crate::blocks::{Level, Role, barriers::Plan, loads};
+use crate::exprs::replace;
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 
@@ -25,23 +26,25 @@ pub(super) fn called_name(call: &ExprCall) -> Option<String> {
     }
 }
 
-/// Returns the shape of parts on the host.
-pub(super) fn shape(parts: &Expr, private: &TokenStream) -> TokenStream {
-    match parts {
-        Expr::Tuple(tuple) => {
-            let parts = tuple.elems.iter().map(|part| shape(part, private));
+/// Returns the shape of parts on the host. `copied` is them in rustc's copy.
+pub(super) fn shape(parts: &Expr, copied: &Expr, private: &TokenStream) -> TokenStream {
+    match (parts, copied) {
+        (Expr::Tuple(tuple), Expr::Tuple(copied)) => {
+            let parts = tuple.elems.iter().zip(&copied.elems);
+            let parts = parts.map(|(part, copied)| shape(part, copied, private));
             quote!((#(#parts,)*))
         }
-        Expr::Paren(inner) => shape(&inner.expr, private),
-        Expr::Call(call) => {
+        (Expr::Paren(inner), Expr::Paren(copied)) => shape(&inner.expr, &copied.expr, private),
+        (Expr::Call(call), Expr::Call(copied)) => {
             let (Some(name), Expr::Path(path)) = (called_name(call), &*call.func) else {
                 return quote!(#parts);
             };
             let function = format_ident!("{}", name);
             let arguments = path.path.segments.last().map(|last| sizes(&last.arguments));
-            let args = call.args.iter().enumerate().map(|(at, arg)| match at {
-                0 if name == "warps" => shape(arg, private),
-                _ => quote!(#arg),
+            let args = call.args.iter().zip(&copied.args).enumerate();
+            let args = args.map(|(at, (arg, copied))| match at {
+                0 if name == "warps" => shape(arg, copied, private),
+                _ => quote!(#copied),
             });
             quote!(#private::host_parts::#function #arguments (#(#args),*))
         }
@@ -71,13 +74,15 @@ pub(crate) fn sizes_of(
     Some((args.next()?, args.next()?))
 }
 
-/// Returns the lengths of the block's shared slices with their elements' sizes, as the closure of `blocks` declares them.
+/// Returns the lengths of the block's shared slices with their elements' sizes, as the closure of `blocks` declares them in
+/// rustc's copy.
 pub(super) fn shared_slices(closure: Option<&Expr>) -> Vec<TokenStream> {
     let Some(Expr::Closure(closure)) = closure else { return Vec::new() };
     let (Some(Pat::Ident(block)), Expr::Block(body)) = (closure.inputs.first(), &*closure.body)
     else {
         return Vec::new();
     };
+    let items = super::items(&body.block.stmts);
     let declared = body.block.stmts.iter().filter_map(|statement| {
         let Stmt::Local(local) = statement else { return None };
         let Expr::MethodCall(call) = &*local.init.as_ref()?.expr else { return None };
@@ -86,7 +91,7 @@ pub(super) fn shared_slices(closure: Option<&Expr>) -> Vec<TokenStream> {
             return None;
         }
         let (ty, len) = (element_of_shared(call)?, call.args.first()?);
-        Some(quote!((#len, ::core::mem::size_of::<#ty>())))
+        Some(quote!({ #(#items)* (#len, ::core::mem::size_of::<#ty>()) }))
     });
     declared.collect()
 }
@@ -104,8 +109,16 @@ pub(super) fn translate(
 ) -> Result<(String, String)> {
     let private = s.private();
     let threads = &*blocks.threads;
+    // Other expressions may have effects, or leave the function with another extent.
+    if !matches!(threads, Expr::Path(_)) {
+        return refused(
+            threads,
+            "the threads of a block are a constant",
+            "write `Threads::<256>` or `Threads::<16, 16>`",
+        );
+    }
     let block = s.hole(quote!(#private::block_name(#threads)));
-    let columns = s.hole(quote!(#private::columns(#threads).to_string()));
+    let columns = s.hole(quote!(::std::string::ToString::to_string(&#private::columns(#threads))));
     let part = part(s, blocks.parts, signature)?;
     let (Some(Pat::Ident(name)), Some(_), 2) =
         (blocks.closure.inputs.first(), blocks.closure.inputs.get(1), blocks.closure.inputs.len())
@@ -167,7 +180,7 @@ pub(super) fn translate(
         Ok(())
     })?;
     if let Some(level) = s.level.take() {
-        s.out = loads::gathered(&level.plan.place(&s.out, "B::sync();\n"));
+        s.out = loads::gathered(&level.plan.place(&s.out, loads::BARRIER));
     }
     Ok((block, columns))
 }
@@ -175,7 +188,11 @@ pub(super) fn translate(
 impl Translator<'_> {
     /// Returns constants of Rust in C++.
     pub(crate) fn sizes<const N: usize>(&mut self, sizes: [TokenStream; N]) -> [String; N] {
-        sizes.map(|n| self.hole(quote!({ let n: usize = #n; n.to_string() })))
+        sizes.map(|n| {
+            self.hole(
+                quote!({ let phases_n: usize = #n; ::std::string::ToString::to_string(&phases_n) }),
+            )
+        })
     }
 }
 
@@ -191,6 +208,12 @@ fn part_roles(s: &mut Translator<'_>, pattern: &Pat, parts: &Expr) {
         (_, Expr::Path(_)) => s.give_role(pattern, Role::Slot, &[]),
         _ => s.give_role(pattern, Role::Memory, &[]),
     }
+}
+
+/// Translates the size of a part. The size of another part may change what it reads.
+fn size_of(s: &mut Translator<'_>, size: &mut Expr) -> Result<String> {
+    let size = s.operand(size)?;
+    Ok(s.keep(size).code)
 }
 
 /// Translates a part of an output.
@@ -220,17 +243,21 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
             *call.func = Expr::Verbatim(quote!(#private::#function #arguments));
             let mut args = call.args.iter_mut();
             match (name.as_str(), args.next(), args.next()) {
-                ("grid", Some(_), None) => Ok("unit{}".to_owned()),
+                ("grid", Some(blocks), None) => {
+                    // A device does not evaluate it.
+                    replace(blocks, |blocks| quote!(#private::unchanging(|| #blocks)));
+                    Ok("unit{}".to_owned())
+                }
                 ("chunks", Some(out), Some(size)) if count == 2 => {
                     let out = output(s, out, signature)?;
-                    let size = s.operand(size)?;
-                    Ok(format!("chunk_of(block_index, {out}, {})", size.code))
+                    let size = size_of(s, size)?;
+                    Ok(format!("chunk_of(block_index, {out}, {size})"))
                 }
                 ("rows", Some(out), Some(columns)) if count == 2 => {
                     let out = output(s, out, signature)?;
-                    let columns = s.operand(columns)?;
+                    let columns = size_of(s, columns)?;
                     let ty = format!("plain<decltype(*{out}.p)>");
-                    Ok(format!("rows_<{ty}>{{{out}, {}}}", columns.code))
+                    Ok(format!("rows_<{ty}>{{{out}, {columns}}}"))
                 }
                 ("tiles", Some(out), Some(size)) if count == 2 => {
                     let Some(sizes) = arguments.as_ref().and_then(sizes_of_path) else {
@@ -245,9 +272,10 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                     let size = match size {
                         Expr::Array(size) => {
                             let size = s.operands(&mut size.elems)?;
+                            let size: Vec<_> = size.into_iter().map(|size| s.keep(size)).collect();
                             format!("arr({})", crate::exprs::codes(&size))
                         }
-                        size => s.operand(size)?.code,
+                        size => size_of(s, size)?,
                     };
                     Ok(format!("tile_of<{height}, {width}>(block_index, {out}, {size})"))
                 }
@@ -256,8 +284,8 @@ fn part(s: &mut Translator<'_>, parts: &mut Expr, signature: &Signature) -> Resu
                         Expr::Call(_) => part(s, of, signature)?,
                         out => output(s, out, signature)?,
                     };
-                    let warps = s.operand(warps)?;
-                    Ok(format!("warps_of(block_index, {of}, {})", warps.code))
+                    let warps = size_of(s, warps)?;
+                    Ok(format!("warps_of(block_index, {of}, {warps})"))
                 }
                 _ => wrong(&whole),
             }

@@ -255,6 +255,7 @@ impl Param {
                 "take it apart by `let` in the body",
             );
         };
+        crate::patterns::not_of_constants(&pat.ident, &pat.ident.to_string())?;
         let mut atomic = None;
         let (kind, element) = match &*arg.ty {
             Type::Reference(reference) => {
@@ -357,6 +358,16 @@ impl Param {
         };
         let whole = if gradient == Some(true) { quote!(.whole()) } else { quote!() };
         quote!(#plain #active #whole)
+    }
+
+    /// Returns the type of the argument in the code before the loop.
+    pub(super) fn before(&self, private: &TokenStream) -> TokenStream {
+        let element = &self.element;
+        match self.kind {
+            Kind::Value => quote!(#element),
+            Kind::Structure => quote!(()),
+            _ => quote!(#private::Len),
+        }
     }
 
     /// Returns the argument as the code before the loop gets it.

@@ -8,7 +8,7 @@
 //! Such a body may have loops with constant ends. Their indices are sums and products that grow with the counters, so the
 //! first copy checks the last iteration alone.
 
-use syn::{BinOp, Block, Expr, ExprAssign, ExprForLoop, Pat, Stmt, UnOp};
+use syn::{BinOp, Block, Expr, ExprAssign, ExprForLoop, ExprIndex, Pat, Stmt, UnOp};
 
 use crate::counted::is_constant;
 use crate::names::is_pure;
@@ -23,6 +23,8 @@ const LONG: usize = 16_000;
 pub(super) struct Straight<'b> {
     statements: &'b mut [Stmt],
     last: &'b mut ExprAssign,
+    /// The variables with values that follow from elements.
+    loaded: Vec<String>,
 }
 
 /// Returns the parts of a closure's body, if it has this form and at least two indices.
@@ -45,7 +47,7 @@ pub(super) fn parts<'b>(body: &'b mut Expr, item: &Pat) -> Option<Straight<'b>> 
     let mut flow = Flow { item: item.ident.to_string(), ..Flow::default() };
     flow.statements(statements)?;
     flow.value(&last.right)?;
-    (is_item && flow.indices > 1).then_some(Straight { statements, last })
+    (is_item && flow.indices > 1).then_some(Straight { statements, last, loaded: flow.loaded })
 }
 
 /// Which variables have values that follow from elements.
@@ -211,6 +213,10 @@ impl Flow {
             self.block(&each.body)?;
         }
         self.depth -= 1;
+        if self.depth == 0 {
+            // The inspection runs the last iteration alone, so it does not know what loops have changed.
+            self.changed.clone().into_iter().for_each(|name| self.note(name));
+        }
         Some(false)
     }
 
@@ -260,31 +266,112 @@ fn names_of(pat: &Pat, names: &mut Vec<String>) {
     }
 }
 
+/// What the first copy of such a body, outside of its loops, keeps.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    loaded: Vec<String>,
+    /// The C++ variables with the lengths that it names, for the second copy.
+    kept: Vec<String>,
+    /// The scopes outside of conditions.
+    scopes: usize,
+    /// The C++ variables with the distances from a variable, of the slice, and of that variable.
+    reaches: Vec<[String; 3]>,
+}
+
+impl Translator<'_> {
+    /// Returns the value of a `let`, which may be such a length.
+    pub(crate) fn apart(&mut self, pat: &Pat, code: String) -> String {
+        let name = crate::patterns::single_name(pat).map(|(name, _)| name);
+        let known = |apart: &Apart| name.is_some_and(|name| !apart.loaded.contains(&name));
+        if !self.apart.as_ref().is_some_and(known) {
+            return code;
+        }
+        let kept = self.name("kept");
+        let code = format!("apart(c, {kept}, {code})");
+        self.apart.iter_mut().for_each(|apart| apart.kept.push(kept.clone()));
+        code
+    }
+
+    /// Returns the C++ of an element at a variable plus or minus a number, if neither the slice nor the variable changes in
+    /// the body: one check suffices for all distances from a variable.
+    pub(crate) fn near(&mut self, element: &ExprIndex, codes: [&str; 2]) -> Option<String> {
+        let line = crate::exprs::line_of(&element.index);
+        let (from, function) = match &*element.index {
+            Expr::Binary(sum) => match sum.op {
+                BinOp::Add(_) => (&*sum.left, "o_add"),
+                BinOp::Sub(_) => (&*sum.left, "o_sub"),
+                _ => return None,
+            },
+            alone => (alone, ""),
+        };
+        let scopes = self.apart.as_ref()?.scopes;
+        let fixed = |e: &Expr| {
+            let Expr::Path(path) = e else { return None };
+            let name = path.path.get_ident()?.to_string();
+            let known = self.scopes.iter().rposition(|scope| scope.contains_key(&name))?;
+            let local = self.local(&name)?;
+            (known < scopes && !local.mutable).then(|| local.cpp.clone())
+        };
+        let (slice, from) = (fixed(&element.expr)?, fixed(from)?);
+        let [base, at] = codes;
+        let by = match function {
+            "" => "usize(0)",
+            _ => at.strip_prefix(&format!("{function}(c, {line}, {from}, "))?.strip_suffix(')')?,
+        };
+        let ahead = function != "o_sub";
+        let known = |apart: &Apart| {
+            let mut reaches = apart.reaches.iter();
+            reaches.find(|[_, x, i]| *x == slice && *i == from).map(|[reach, ..]| reach.clone())
+        };
+        let reach = match self.apart.as_ref().and_then(known) {
+            Some(reach) => reach,
+            None => {
+                let reach = self.name("reach");
+                let reaches = self.apart.iter_mut().map(|apart| &mut apart.reaches);
+                reaches.for_each(|all| all.push([reach.clone(), slice.clone(), from.clone()]));
+                reach
+            }
+        };
+        Some(format!("near<{ahead}>(c, {line}, d({base}), d({from}), d({by}), {reach})"))
+    }
+}
+
 /// Translates such a body.
 pub(super) fn translate(s: &mut Translator<'_>, body: Straight<'_>) -> Result<()> {
-    let Straight { statements, last } = body;
+    let Straight { statements, last, loaded } = body;
     let value = s.name("value");
     let entry = s.new_body();
-    (s.straight, s.apart) = (true, true);
+    s.straight = true;
     let translated = s.body(entry, |s| {
+        let scopes = s.scopes.len();
+        s.apart = Some(Apart { loaded, kept: Vec::new(), scopes, reaches: Vec::new() });
         s.statements(statements)?;
         s.line_marker(syn::spanned::Spanned::span(&*last));
         let result = s.operand(&mut last.right)?;
         s.emit(&format!("auto {value} = {};", result.code));
         Ok(())
     });
-    (s.straight, s.apart) = (false, false);
+    let (kept, reaches) =
+        s.apart.take().map(|apart| (apart.kept, apart.reaches)).unwrap_or_default();
+    s.straight = false;
     let (text, entry) = translated?;
+    for kept in kept {
+        s.emit(&format!("u64_raw {kept} = 0;"));
+    }
+    let (exact, outer, mut inside) = (s.name("exact"), s.name("c"), String::new());
+    for [reach, slice, from] in reaches {
+        s.emit(&format!("reach {reach};"));
+        inside.push_str(&format!("{reach}.check({exact}, d({from}), d({slice}));\n"));
+    }
     let place = s.place(&mut last.left)?.code;
     let store = format!("{place} = {value};");
     if !entry.pure || entry.calls || text.contains("goto ") || text.len() > LONG {
         s.emit(&format!("{{\n{text}{store} }}"));
         return Ok(());
     }
-    let (exact, outer) = (s.name("exact"), s.name("c"));
     s.emit(&format!(
         "{{ bool {exact} = !inspects; const auto {outer} = c;\n\
-         if (inspects) {{ const auto c = inspecting({outer}, {exact});\n{text}(void){value}; }}\n\
+         if (inspects) {{ const auto c = inspecting({outer}, {exact});\n{text}(void){value};\n{inside}}}\n\
          if (!{exact}) {{ const auto c = inspected({outer}, {exact});\n{text}if (!{exact}) {store} }}\n\
          if ({exact}) {{\n{text}{store} }} }}"
     ));

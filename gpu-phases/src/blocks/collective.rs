@@ -180,7 +180,7 @@ where
         value.values()[thread]
     }
 
-    /// Sorts a shared array, the smallest first; floats by `total_cmp`.
+    /// Sorts a shared array, the smallest first; floats by `total_cmp`, but with all NaNs at the end.
     #[inline(always)]
     pub fn sort<T: Summed, const LEN: usize>(&mut self, array: &mut Shared<[T; LEN]>) {
         array.0.sort_unstable_by(T::order);

@@ -34,7 +34,7 @@ pub trait Summed: Element {
     /// Returns the greater one.
     #[must_use]
     fn greater(self, other: Self) -> Self;
-    /// Compares; floats by `total_cmp`.
+    /// Compares; floats by `total_cmp`, but a NaN is the greatest, whatever its sign.
     fn order(&self, other: &Self) -> Ordering;
 }
 
@@ -68,7 +68,7 @@ macro_rules! summed {
 
             #[inline(always)]
             fn order(&self, other: &Self) -> Ordering {
-                self.$order(other)
+                $order!(self, other)
             }
         }
     )*};
@@ -80,11 +80,24 @@ macro_rules! wrapping {
     };
 }
 
+macro_rules! of_integers {
+    ($a:expr, $b:expr) => {
+        $a.cmp($b)
+    };
+}
+
+// Processors differ in the sign of a NaN.
+macro_rules! of_floats {
+    ($a:expr, $b:expr) => {
+        $a.is_nan().cmp(&$b.is_nan()).then($a.total_cmp($b))
+    };
+}
+
 macro_rules! rounding {
     ($a:expr, $b:expr) => {
         $a + $b
     };
 }
 
-summed!(0 wrapping cmp: u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
-summed!(0.0 rounding total_cmp: f32 f64);
+summed!(0 wrapping of_integers: u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
+summed!(0.0 rounding of_floats: f32 f64);

@@ -11,57 +11,36 @@ pub(super) fn mul_hi(a: u64, b: u64) -> u64 {
     a1 * b1 + (one >> 32) + (two >> 32) + (middle >> 32)
 }
 
-/// 32 bits of 2 / π from bit 32 i behind the point on.
+/// 64 bits of 2 / π from bit 64 i behind the point on. A compiler repeats the whole list for each call.
 #[device]
 pub(super) fn word_of_2_over_pi(i: u32) -> u64 {
     match i {
-        0 => 0xa2f9_836e,
-        1 => 0x4e44_1529,
-        2 => 0xfc27_57d1,
-        3 => 0xf534_ddc0,
-        4 => 0xdb62_9599,
-        5 => 0x3c43_9041,
-        6 => 0xfe51_63ab,
-        7 => 0xdebb_c561,
-        8 => 0xb724_6e3a,
-        9 => 0x424d_d2e0,
-        10 => 0x0649_2eea,
-        11 => 0x09d1_921c,
-        12 => 0xfe1d_eb1c,
-        13 => 0xb129_a73e,
-        14 => 0xe882_35f5,
-        15 => 0x2ebb_4484,
-        16 => 0xe99c_7026,
-        17 => 0xb45f_7e41,
-        18 => 0x3991_d639,
-        19 => 0x8353_39f4,
-        20 => 0x9c84_5f8b,
-        21 => 0xbdf9_283b,
-        22 => 0x1ff8_97ff,
-        23 => 0xde05_980f,
-        24 => 0xef2f_118b,
-        25 => 0x5a0a_6d1f,
-        26 => 0x6d36_7ecf,
-        27 => 0x27cb_09b7,
-        28 => 0x4f46_3f66,
-        29 => 0x9e5f_ea2d,
-        30 => 0x7527_bac7,
-        31 => 0xebe5_f17b,
-        32 => 0x3d07_39f7,
-        33 => 0x8a52_92ea,
-        34 => 0x6bfb_5fb1,
-        35 => 0x1f8d_5d08,
-        36 => 0x5603_3046,
-        _ => 0xfc7b_6bab,
+        0 => 0xa2f9_836e_4e44_1529,
+        1 => 0xfc27_57d1_f534_ddc0,
+        2 => 0xdb62_9599_3c43_9041,
+        3 => 0xfe51_63ab_debb_c561,
+        4 => 0xb724_6e3a_424d_d2e0,
+        5 => 0x0649_2eea_09d1_921c,
+        6 => 0xfe1d_eb1c_b129_a73e,
+        7 => 0xe882_35f5_2ebb_4484,
+        8 => 0xe99c_7026_b45f_7e41,
+        9 => 0x3991_d639_8353_39f4,
+        10 => 0x9c84_5f8b_bdf9_283b,
+        11 => 0x1ff8_97ff_de05_980f,
+        12 => 0xef2f_118b_5a0a_6d1f,
+        13 => 0x6d36_7ecf_27cb_09b7,
+        14 => 0x4f46_3f66_9e5f_ea2d,
+        15 => 0x7527_bac7_ebe5_f17b,
+        16 => 0x3d07_39f7_8a52_92ea,
+        17 => 0x6bfb_5fb1_1f8d_5d08,
+        _ => 0x5603_3046_fc7b_6bab,
     }
 }
 
-/// Returns 64 bits of 2 / π from bit `at` behind the point on.
+/// Returns 64 bits from bit `shift` of two words on. It is below 64.
 #[device]
-pub(super) fn bits_of_2_over_pi(at: u32) -> u64 {
-    let (i, shift) = (at >> 5, at & 31);
-    let first = (word_of_2_over_pi(i) << 32) | word_of_2_over_pi(i + 1);
-    if shift == 0 { first } else { (first << shift) | (word_of_2_over_pi(i + 2) >> (32 - shift)) }
+pub(super) fn bits_from(first: u64, second: u64, shift: u32) -> u64 {
+    if shift == 0 { first } else { (first << shift) | (second >> (64 - shift)) }
 }
 
 /// Returns the quadrant of m · 2ᵉ, modulo 4, and the angle from its middle in units of π / 2 · 2⁻¹²⁸: the upper half as
@@ -70,11 +49,10 @@ pub(super) fn bits_of_2_over_pi(at: u32) -> u64 {
 pub(super) fn quadrant(m: u64, e: i32) -> (i64, u64, i32) {
     // The bits of 2 / π before these contribute multiples of 4.
     let skipped = if e > 2 { (e - 2) as u32 } else { 0 };
-    let (w0, w1, w2) = (
-        bits_of_2_over_pi(skipped),
-        bits_of_2_over_pi(skipped + 64),
-        bits_of_2_over_pi(skipped + 128),
-    );
+    let (i, shift) = (skipped >> 6, skipped & 63);
+    let (a, b) = (word_of_2_over_pi(i), word_of_2_over_pi(i + 1));
+    let (c, d) = (word_of_2_over_pi(i + 2), word_of_2_over_pi(i + 3));
+    let (w0, w1, w2) = (bits_from(a, b, shift), bits_from(b, c, shift), bits_from(c, d, shift));
     let low = m.wrapping_mul(w1).wrapping_add(mul_hi(m, w2));
     let carry = if low < mul_hi(m, w2) { 1u64 } else { 0u64 };
     let next = mul_hi(m, w1) + carry;

@@ -48,8 +48,14 @@ fn passes_on_too_much(out: &mut [u32]) {
     });
 }
 
+#[kernel(min_blocks = 9)]
+fn has_more_blocks_than_threads(out: &mut [f32]) {
+    blocks(Threads::<16, 16>, out, |block, out| out.set(1.0));
+}
+
 fn main() {
     let mut out = [0.0];
+    has_more_blocks_than_threads(&mut out);
     has_no_threads(&mut out);
     has_too_many_threads(&mut out);
     has_too_many_rows(&mut out);

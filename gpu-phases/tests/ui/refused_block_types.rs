@@ -139,4 +139,25 @@ fn passes_on_a_tuple(out: &mut [u32]) {
     });
 }
 
+mod own {
+    #[derive(Clone, Copy, gpu_phases::Device)]
+    #[repr(C)]
+    pub struct Tile {
+        x: f32,
+    }
+}
+
+#[gpu_phases::device]
+fn takes_a_type_with_a_name_of_the_library(tile: own::Tile) -> f32 {
+    1.0
+}
+
+#[kernel]
+fn leaves_by_a_condition(out: &mut [f32]) {
+    assert!({
+        return gpu_phases::kernel::Extent { dimensions: 1, size: [9; 3], threads: 64, shared: 0 };
+    });
+    blocks(Threads::<64>, out, |block, out| out.set(1.0));
+}
+
 fn main() {}

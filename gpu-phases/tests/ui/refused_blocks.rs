@@ -326,4 +326,9 @@ fn names_several_targets(out: &mut [f32]) {
     });
 }
 
+#[kernel]
+fn computes_its_threads(out: &mut [f32]) {
+    blocks({ Threads::<64> }, out, |block, out| out.set(1.0));
+}
+
 fn main() {}

@@ -52,6 +52,7 @@ refused! {
     has_an_unknown_macro { dbg!(n); }
     formats { let s = format!("{n}"); }
     has_an_attribute { #[cfg(test)] let y = 1.0; *out = 0.0; }
+    has_an_attribute_in_a_macro { assert!({ #[cfg(test)] let y = 1.0; true }); }
 }
 
 #[device]
@@ -76,5 +77,25 @@ extern "C" fn is_extern(n: u32) -> u32 {
 
 #[device]
 const N: u32 = 1;
+
+#[kernel]
+fn renames_an_output(a: &mut [u32], b: &mut [u32]) {
+    let c = a;
+    let a = b;
+    each(a, |i, out| *out = c[i]);
+}
+
+#[kernel]
+fn names_a_parameter_as_a_constant(COUNT: usize, out: &mut [u32]) {
+    each(out, |i, out| *out = COUNT as u32);
+}
+
+#[kernel]
+fn names_a_variable_as_a_constant(x: &[u32], out: &mut [u32]) {
+    each(out, |i, out| {
+        let MOST = x[i];
+        *out = MOST;
+    });
+}
 
 fn main() {}

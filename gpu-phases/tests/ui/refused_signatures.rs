@@ -142,4 +142,19 @@ fn names_a_file(out: &mut [f32]) {
     each(out, |i, out| *out = 0.0);
 }
 
+#[kernel(min_blocks = 9)]
+fn has_more_blocks_than_threads(out: &mut [f32]) {
+    each(out, |i, out| *out = 0.0);
+}
+
+#[kernel(min_blocks = 33)]
+fn has_too_many_blocks(out: &mut [f32]) {
+    each(out, |i, out| *out = 0.0);
+}
+
+#[gpu_phases::device(min_blocks = 2)]
+fn is_no_kernel(x: f32) -> f32 {
+    x
+}
+
 fn main() {}

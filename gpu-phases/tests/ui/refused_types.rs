@@ -168,4 +168,28 @@ fn method(self) -> f32 {
     0.0
 }
 
+#[device]
+impl P {
+    fn hypot(self, other: &Self) -> f32 {
+        self.0 + other.0
+    }
+}
+
+#[derive(Clone, Copy, Device)]
+#[repr(C)]
+struct Walk {
+    left: u32,
+}
+
+#[device]
+impl Walk {
+    fn even(self) -> bool {
+        self.left == 0 || self.odd()
+    }
+
+    fn odd(self) -> bool {
+        Self::even(Self { left: self.left - 1 })
+    }
+}
+
 fn main() {}

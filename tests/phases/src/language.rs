@@ -292,16 +292,16 @@ struct Duo {
     y: f32,
 }
 
-use Shape::{Many, Sphere};
+use Shape::Many;
 
 #[device]
 impl Shape {
-    const UNIT: Self = Sphere { at: Duo { x: 0.5, y: -1.5 }, r: 1.0 };
+    const UNIT: Self = Shape::Sphere { at: Duo { x: 0.5, y: -1.5 }, r: 1.0 };
     const NOTHING: Self = Self::Empty;
 
     fn area(&self) -> f32 {
         match self {
-            Sphere { at: Duo { x, .. }, r } if *r > 0.5 => *x * *r,
+            Shape::Sphere { at: Duo { x, .. }, r } if *r > 0.5 => *x * *r,
             Self::Sphere { r, .. } => *r,
             Self::Plane(0.0..=1.0, n) => *n as f32,
             Shape::Plane(d, _) => *d,
@@ -312,7 +312,7 @@ impl Shape {
 
     fn grow(&mut self) {
         match self {
-            Sphere { r, .. } => *r += 1.0,
+            Shape::Sphere { r, .. } => *r += 1.0,
             Many(list) => list[1] = 7,
             Shape::Plane(..) => *self = Shape::Empty,
             Shape::Empty => {}
@@ -323,7 +323,7 @@ impl Shape {
 #[device]
 fn shape(x: f32, k: u32) -> Option<Shape> {
     Some(match k % 6 {
-        0 => Sphere { at: Duo { x, y: 1.0 }, r: x.abs() },
+        0 => Shape::Sphere { at: Duo { x, y: 1.0 }, r: x.abs() },
         1 => Shape::Plane(x, k as u8),
         2 => Many([k as i32, x as i32, 3]),
         3 => Shape::UNIT,
@@ -356,7 +356,7 @@ fn shapes(x: &[f32], out: &mut [f32]) {
             sum = sum * 0.75 + s.area();
         }
         *out = sum;
-        let Sphere { r, at } = all[0] else { return };
+        let Shape::Sphere { r, at } = all[0] else { return };
         *out -= if matches(all[1]) { r } else { at.y };
     });
 }
@@ -383,7 +383,7 @@ fn constants_of_enums_with_values_are_no_patterns() {
     let stream = crate::stream();
     let mut out = cuda_safe::DeviceBuffer::<f32>::zeroed(&stream, 4).unwrap();
     let error = constants::launch(&stream, &mut out).unwrap_err().to_string();
-    assert!(error.contains("is no pattern in kernels: match its variant"), "{error}");
+    assert!(error.contains("write Type::Variant"), "{error}");
     assert!(!error.contains("bug of gpu-phases"), "{error}");
 }
 

@@ -13,9 +13,11 @@ mod math;
 mod printing;
 mod programs;
 mod random;
+mod scopes;
 mod straight;
 mod structures;
 mod types;
+mod variants;
 mod vectors;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,6 +1,7 @@
 //! The functions of numbers have the same bits on both targets, whatever their operands.
 
 use cuda_safe::DeviceBuffer;
+use gpu_phases::dual::Dual32;
 use gpu_phases::kernel;
 
 /// Numbers of all kinds, in all pairs: special ones, and some of no special kind.
@@ -260,4 +261,34 @@ fn integers_have_equal_bits() {
     same!(&stream, bit_functions, a, b, [0; 8], |x: [u32; 8]| x);
     let (a, b) = pairs(&(0..=255u8).step_by(5).chain([1, 2, 7, 8, 128, 254]).collect::<Vec<_>>());
     same!(&stream, byte_functions, a, b, [0; 16], |x: [u8; 16]| x);
+}
+
+#[kernel]
+fn dual_functions(x: &[Dual32], y: &[Dual32], tangents: &mut [f32]) {
+    each(tangents, |i, tangent| {
+        let (x, y) = (x[i / 6], y[i / 6]);
+        let of = [x.abs(), x.min(y), x.max(y), x.sqrt(), x.powf(y.value), x.ln()];
+        let (a, b) = (x.value, y.value);
+        let values = [a.abs(), a.min(b), a.max(b), a.sqrt(), a.powf(b), a.ln()];
+        assert!(of[i % 6].value.to_bits() == values[i % 6].to_bits());
+        *tangent = of[i % 6].tangent;
+    });
+}
+
+#[test]
+fn values_of_duals_are_those_of_floats() {
+    let (a, b) = pairs(&floats());
+    for by in [0.0f32, 1.0] {
+        let duals = |x: &[f32]| x.iter().map(|x| Dual32::new(*x, by)).collect::<Vec<_>>();
+        let zeros = vec![0.0f32; 6 * a.len()];
+        let tangents =
+            crate::both!(dual_functions(read duals(&a), read duals(&b), write zeros)).unwrap();
+        for (x, of) in a.iter().zip(tangents.chunks(6)) {
+            assert_eq!(*x >= 0.0, !of[3].is_nan(), "the root of {x}: {of:?}");
+            // A constant stays one.
+            assert!(by != 0.0 || [of[0], of[4], of[5]] == [0.0; 3], "{x}: {of:?}");
+        }
+    }
+    let least = Dual32::new(f32::NAN, 2.0).min(Dual32::new(1.0, 3.0));
+    assert_eq!(least, Dual32::new(1.0, 3.0));
 }

@@ -2,7 +2,7 @@
 //!
 //! Cases with one element have one fault, so the device must report the first in the order of Rust.
 
-use gpu_phases::{Atomic, kernel};
+use gpu_phases::{Atomic, Device, device, kernel};
 
 use crate::both;
 
@@ -76,6 +76,39 @@ fn the_first_failure_is_that_of_rust() {
         }
     }
     assert!(fine > 20 && faults > 50, "{fine} without a fault, {faults} with one");
+}
+
+/// Several variables with one name, and one that changes, from which indices are counted.
+#[kernel]
+fn renamed(back: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let at = i + 1;
+        let mut moved = at;
+        let first = x[at + back] - x[moved] * 2;
+        moved = at + 2 * back;
+        let at = back;
+        *out = if i > 0 {
+            let at = at + i;
+            first + x[at] * 3 - x[at - back]
+        } else {
+            first + x[moved] * 5 + x[at - 1] * 7 + x[at + i]
+        };
+    });
+}
+
+#[test]
+fn distances_are_from_the_variable_of_each_index() {
+    assert!(is_inspected(&renamed::source()) && renamed::source().contains("near<false>("));
+    let x: Vec<i64> = (0..150).map(|i| (i * 37) % 101).collect();
+    let large = [148, 149, 150, 1 << 32, usize::MAX, usize::MAX - 1];
+    let (mut fine, mut faults) = (0, 0);
+    for back in [0usize, 1, 2, 31, 32, 33, 73, 74, 75].into_iter().chain(large) {
+        match run!(renamed(value back, read x)) {
+            false => fine += 1,
+            true => faults += 1,
+        }
+    }
+    assert!(fine > 5 && faults > 5, "{fine} without a fault, {faults} with one");
 }
 
 #[kernel]
@@ -320,10 +353,29 @@ fn repeated(at: usize, x: &[i64], out: &mut [i64]) {
     });
 }
 
+/// The last iteration alone, which an inspection runs, ends with another index.
+#[kernel]
+fn after_a_loop(at: usize, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let mut from = at;
+        for k in 0..4 {
+            from += k;
+        }
+        let next = from + 1;
+        *out = x[next] + x[i];
+    });
+}
+
 #[test]
 fn indices_that_do_not_grow_are_checked_where_they_are_used() {
-    for source in [zigzag::source(), twice::source(), carried::source(), repeated::source()] {
-        assert!(!is_inspected(&source));
+    for source in [
+        zigzag::source(),
+        twice::source(),
+        carried::source(),
+        repeated::source(),
+        after_a_loop::source(),
+    ] {
+        assert!(!is_inspected(&source), "{source}");
     }
     let x: Vec<i64> = (0..150).map(|i| (i * 37) % 11).collect();
     let mut faults = 0;
@@ -332,6 +384,66 @@ fn indices_that_do_not_grow_are_checked_where_they_are_used() {
         faults += usize::from(run!(twice(value at, read x)));
         faults += usize::from(run!(carried(value at, read x)));
         faults += usize::from(run!(repeated(value at, read x)));
+        assert_eq!(run!(after_a_loop(value at, read x)), at >= 143);
     }
     assert!(faults > 8, "{faults}");
+}
+
+/// Its sums fall.
+#[derive(Clone, Copy, Device)]
+#[repr(C)]
+struct From(u64);
+
+#[device]
+impl std::ops::Add<usize> for From {
+    type Output = usize;
+
+    fn add(self, back: usize) -> usize {
+        self.0 as usize - back
+    }
+}
+
+/// The sum of two has a loop that ends for no zero.
+#[derive(Debug, Clone, Copy, Device, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Halved(i64);
+
+#[device]
+impl std::ops::Add for Halved {
+    type Output = i64;
+
+    fn add(self, other: Self) -> i64 {
+        let (mut left, mut count) = (self.0, other.0);
+        while left != 1 {
+            left /= 2;
+            count = (count + 1) & 0xffff;
+        }
+        count
+    }
+}
+
+#[kernel]
+fn falling(from: From, x: &[i64], out: &mut [i64]) {
+    each(out, |i, out| {
+        let mut sum = x[i];
+        for k in 0..4 {
+            sum += x[from + k];
+        }
+        *out = sum;
+    });
+}
+
+#[kernel]
+fn halved(x: &[Halved], out: &mut [i64]) {
+    each(out, |i, out| *out = x[i] + x[i]);
+}
+
+#[test]
+fn operators_of_the_program_are_not_inspected() {
+    assert!(is_inspected(&falling::source()) && is_inspected(&halved::source()));
+    let x: Vec<i64> = (0..80).collect();
+    assert!(!run!(falling(value From(79), read x)));
+    assert!(run!(falling(value From(82), read x)));
+    let x: Vec<Halved> = (1..80).map(Halved).collect();
+    assert!(!run!(halved(read x)));
 }

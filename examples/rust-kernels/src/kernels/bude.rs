@@ -100,13 +100,7 @@ impl Pair {
         let charge_reach = if formal { 4.0 } else { 2.0 };
         let (l, p) = (ligand.hydrophobicity, protein.hydrophobicity);
         let some = p != 0.0 && (l < 0.0 || p < 0.0);
-        let signs = if p < 0.0 && l > 0.0 {
-            l - p
-        } else if p > 0.0 && l < 0.0 {
-            p - l
-        } else {
-            p + l
-        };
+        let signs = if l * p < 0.0 { l.abs() + p.abs() } else { l + p };
         let both = l < 0.0 && p < 0.0;
         Self {
             radius,
@@ -129,9 +123,9 @@ impl Pair {
         let near_solvation = 1.0 - gap * self.by_solvation_reach;
         let charge = if gap < self.charge_reach { near_charge } else { 0.0 };
         let solvation = if gap < self.solvation_reach { near_solvation } else { 0.0 };
-        let charge = self.charge * if inside { 1.0 } else { charge };
-        let solvation = self.solvation * if inside { 1.0 } else { solvation };
-        repulsion + charge + solvation
+        let charge = if inside { 1.0 } else { charge };
+        let solvation = if inside { 1.0 } else { solvation };
+        repulsion + self.charge * charge + self.solvation * solvation
     }
 }
 
@@ -145,7 +139,9 @@ pub fn bude(
     energies: &mut [f32],
 ) {
     assert!(poses.len() == energies.len() && ligand.len() <= LIGAND);
-    let atoms = protein.len();
+    assert!(protein.len() <= u32::MAX as usize);
+    // Devices compare numbers of 32 bits by one instruction.
+    let atoms = protein.len() as u32;
     blocks(Threads::<64>, chunks(energies, POSES), |block, mut energies| {
         let (first, last) = (energies.start(), poses.len() - 1);
         let mut ligand_atoms = block.shared([Atom::NONE; LIGAND]);
@@ -167,10 +163,10 @@ pub fn bude(
             }
         });
         for start in (0..atoms).step_by(TILE) {
-            let count = (atoms - start).min(TILE);
+            let count = (atoms - start).min(TILE as u32);
             block.each((&mut tile, &mut tile_kinds), |p, (atom, kind)| {
-                if p < count {
-                    *atom = protein[start + p];
+                if (p as u32) < count {
+                    *atom = protein[start as usize + p];
                     *kind = kinds[atom.kind as usize];
                 }
             });
@@ -182,6 +178,8 @@ pub fn bude(
                         placed[k] = atom.placed(pose[k]);
                     }
                     for p in 0..count {
+                        // The remainder is `p`, and needs no check.
+                        let p = p as usize % TILE;
                         let (other, pair) = (tile[p], Pair::new(kind, tile_kinds[p]));
                         for k in 0..4 {
                             energy[k] += pair.energy(placed[k].distance(other));

@@ -10,12 +10,14 @@ pub const CHUNK: usize = 4096;
 ///
 /// A thread counts what it keeps of 16 neighbours. `scan` and `carry` give the number of those before, in the block and in
 /// the blocks before. Where an element goes depends on data, so `kept` is shared: no two threads have the same index in it.
-/// The block collects its elements first, so that neighbours write neighbours.
-#[kernel]
+/// The block collects its elements first, so that neighbours write neighbours. `carry` publishes the block's number before
+/// that, and waits for those of others where `before` is used.
+#[kernel(min_blocks = 8)]
 pub fn keep_less(limit: u32, x: &[u32], kept: &Atomic<[u32]>, count: &Atomic<[u32]>) {
     assert!(count.len() == 1);
     blocks(Threads::<256>, grid(x.len().div_ceil(CHUNK)), |block, _| {
-        let mut collected = block.shared([0u32; CHUNK]);
+        // A thread has a place after the elements, for what it does not keep: then it has no branch for each element.
+        let mut collected = block.shared([0u32; CHUNK + 256]);
         let mut own = block.per_thread([0u32; 16]);
         let mut at = block.per_thread(0u32);
         block.load(&mut own, x, (block.index() * CHUNK) as isize, u32::MAX);
@@ -27,15 +29,15 @@ pub fn keep_less(limit: u32, x: &[u32], kept: &Atomic<[u32]>, count: &Atomic<[u3
         let total = block.scan(&mut at);
         let before = block.carry(total, 0, |a, b| a + b);
         let slots = collected.atomic();
-        block.each((&mut own, &mut at), |_, (own, at)| {
+        block.each((&mut own, &mut at), |t, (own, at)| {
             for k in 0..16 {
-                if own[k] < limit {
-                    slots.store(*at as usize, own[k]);
-                    *at += 1;
-                }
+                let keeps = own[k] < limit;
+                let to = if keeps { *at } else { CHUNK as u32 + t as u32 };
+                slots.store(to as usize, own[k]);
+                *at += keeps as u32;
             }
         });
-        block.run(total as usize, |i| kept.store(before as usize + i, collected[i]));
+        block.run(total as usize, |i| kept.store((before + i as u32) as usize, collected[i]));
         if block.index() + 1 == block.count() {
             block.one(|| count.store(0, before + total));
         }

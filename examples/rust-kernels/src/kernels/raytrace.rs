@@ -116,9 +116,9 @@ impl Material {
     }
 }
 
-/// Returns where the ray meets the sphere between the distances `near` and `far`.
+/// Returns the distance at which the ray meets the sphere, if it is between `near` and `far`.
 #[device(contract)]
-fn meet(ray: Ray, sphere: Sphere, number: u32, near: f32, far: f32) -> Option<Hit> {
+fn meet(ray: Ray, sphere: Sphere, near: f32, far: f32) -> Option<f32> {
     let oc = sphere.center - ray.from;
     let a = ray.direction.dot(ray.direction);
     let h = ray.direction.dot(oc);
@@ -134,19 +134,21 @@ fn meet(ray: Ray, sphere: Sphere, number: u32, near: f32, far: f32) -> Option<Hi
             return None;
         }
     }
-    let point = ray.from.along(ray.direction, t);
-    Some(Hit { t, point, normal: (point - sphere.center) * (1.0 / sphere.radius), sphere: number })
+    Some(t)
 }
 
 /// Returns the first point where the ray meets a sphere.
-#[device]
+#[device(contract)]
 fn first(ray: Ray, spheres: &[Sphere]) -> Option<Hit> {
     let mut nearest = None;
     let mut far = f32::MAX;
     for i in 0..spheres.len() {
-        if let Some(hit) = meet(ray, spheres[i], i as u32, 1e-3, far) {
-            far = hit.t;
-            nearest = Some(hit);
+        let sphere = spheres[i];
+        if let Some(t) = meet(ray, sphere, 1e-3, far) {
+            far = t;
+            let point = ray.from.along(ray.direction, t);
+            let normal = (point - sphere.center) * (1.0 / sphere.radius);
+            nearest = Some(Hit { t, point, normal, sphere: i as u32 });
         }
     }
     nearest

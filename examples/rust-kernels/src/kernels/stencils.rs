@@ -3,7 +3,7 @@
 use cuda_safe::kernel::kernel;
 
 /// Gives each element the sum of the 3 x 3 x 3 elements around it with their weights; elements at the faces become 0.
-#[kernel(contract)]
+#[kernel(contract, min_blocks = 8)]
 pub fn conv3d(
     width: usize,
     height: usize,

@@ -233,6 +233,50 @@ fn a_fault_ends_the_launch() {
     });
 }
 
+/// Phases stand between a carry and the use of its value. Thread 33 of a block may fail in one.
+#[kernel]
+fn late(bad: usize, x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 40), |block, mut out| {
+        let (first, here) = (out.start(), block.index() == bad);
+        let mut tile = block.shared([0u32; 64]);
+        let mut own = block.per_thread(0u32);
+        block.each((&mut out, &mut own), |i, (_, own)| *own = x[first + i]);
+        let total = block.scan(&mut own);
+        let before = block.carry(total, 7, |a, b| a.wrapping_add(b));
+        block.each((&mut tile, &mut own), |i, (t, own)| {
+            *t = if here && i == 33 { x[x.len()] } else { *own };
+        });
+        block.each(out, |i, out| *out = before.wrapping_add(tile[63 - i]));
+    });
+}
+
+#[test]
+fn phases_come_before_the_value_of_a_carry() {
+    let source = late::source();
+    let at = |what| source.find(what).unwrap();
+    let order = ["b_offer<B, 0>(c, ", "target<B>(tile_", " = b_carry<B, 0>(c, "].map(at);
+    assert!(order.is_sorted(), "{source}");
+    let (n, none) = (40 * 70 + 33, usize::MAX);
+    let x = words(n);
+    let sums: Vec<u32> = std::iter::once(7).chain(scanned(&x)).collect();
+    let expected: Vec<u32> = (0..n)
+        .map(|i| (i / 40 * 40, i % 40))
+        .map(|(first, i)| sums[(first + 63 - i).min(first + 40).min(n)])
+        .collect();
+    seeds(|| {
+        let run = |bad| {
+            both!(late(value bad, read x, write vec![0u32; n])).map_err(|error| error.1.unwrap())
+        };
+        assert_eq!(run(none).unwrap(), expected);
+        for bad in [0usize, 31, 32, 69] {
+            let fault = run(bad).unwrap_err();
+            assert_eq!((fault.block, fault.element), (Some(bad as u64), [33, 0, 0]));
+        }
+        assert_eq!(run(none).unwrap(), expected);
+    });
+}
+
 /// The thread 40 of a block does not write the value that the block passes on, by which others count.
 #[kernel]
 fn steps(bad: usize, x: &[u32], out: &mut [u32]) {

@@ -1,6 +1,6 @@
 //! What NVRTC makes of kernels over blocks.
 
-use cuda_safe::nvrtc::Arch;
+use cuda_safe::nvrtc::{Arch, Options, Program, Std};
 use gpu_phases::kernel;
 
 use super::floats;
@@ -28,6 +28,35 @@ fn four_sums(x: &[f32], out: &mut [f32]) {
         });
         block.each(out, |i, out| *out = tile[i % 32 * 5 + i / 32]);
     });
+}
+
+#[kernel(min_blocks = 8)]
+fn elements_of_eight_blocks(out: &mut [f32]) {
+    each(out, |i, out| *out = i as f32);
+}
+
+#[kernel(min_blocks = 32)]
+fn small_blocks(out: &mut [f32]) {
+    blocks(Threads::<64>, out, |block, out| out.set(block.index() as f32));
+}
+
+#[test]
+fn the_least_number_of_blocks_is_that_of_the_kernel_only() {
+    for (kernel, source, threads, least) in [
+        (elements_of_eight_blocks::kernel(), elements_of_eight_blocks::source(), 256, 8),
+        (small_blocks::kernel(), small_blocks::source(), 64, 32),
+    ] {
+        let ptx = cuda_safe::kernel::ptx(kernel, Arch::sm(9, 0)).unwrap();
+        assert!(ptx.contains(&format!(".maxntid {threads}")), "{ptx}");
+        assert!(ptx.contains(&format!(".minnctapersm {least}")), "{ptx}");
+        let options = Options::new().std(Std::Cpp17).extra("-default-device");
+        let program = Program::new(source)
+            .options(options.define_flag("PHASES_GRADIENT"))
+            .host_headers(false)
+            .kernel(kernel.entry());
+        let ptx = program.compile(Arch::compute(9, 0)).unwrap().ptx.unwrap();
+        assert!(ptx.contains(".entry") && !ptx.contains(".minnctapersm"), "{ptx}");
+    }
 }
 
 /// A loop that writes only its thread's variables: its check is made at its end.

@@ -71,6 +71,54 @@ fn patches_of_parts_have_ragged_ends() {
     check::<100>();
 }
 
+/// Arrays that whole warps load and store.
+#[kernel]
+fn turned<const K: usize>(x: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64 * K), |block, mut out| {
+        let mut own = block.per_thread([0u32; K]);
+        block.load(&mut own, x, out.start() as isize, 5);
+        block.each((out.patches::<K>(), &mut own), |first, (mut out, own)| {
+            for k in 0..K {
+                out[k] = own[k] ^ (first + k) as u32;
+            }
+        });
+    });
+}
+
+#[test]
+fn warps_turn_arrays() {
+    fn check<const K: usize>() {
+        let _alone = crate::alone();
+        let stream = crate::stream();
+        for n in [0, 1, 31 * K, 32 * K, 33 * K, 64 * K - 1, 64 * K, 200 * K + 3] {
+            let x = words(n);
+            let expected: Vec<u32> =
+                x.iter().enumerate().map(|(i, x)| x ^ (i % (64 * K)) as u32).collect();
+            let mut cpu = vec![7; n];
+            turned::cpu::<K>(&x, &mut cpu).unwrap();
+            assert_eq!(cpu, expected, "{K} {n}");
+            // Also where an array is not aligned to 16 bytes.
+            for offset in [0, 1, 4] {
+                let mut moved = vec![9; offset];
+                moved.extend(&x);
+                let device = DeviceBuffer::from_slice(&stream, &moved).unwrap();
+                let mut out = DeviceBuffer::from_slice(&stream, &vec![9u32; n + offset]).unwrap();
+                let from = device.slice(offset..n + offset).unwrap();
+                let part = out.slice_mut(offset..n + offset).unwrap();
+                turned::launch::<_, _, _, K>(&stream, from, part).unwrap();
+                let out = out.to_vec(&stream).unwrap();
+                assert_eq!(out[offset..], expected, "{K} {n} {offset}");
+                assert!(out[..offset].iter().all(|x| *x == 9));
+            }
+        }
+    }
+    check::<4>();
+    check::<8>();
+    check::<16>();
+    check::<32>();
+}
+
 /// Patches of shared memory and of a part of it, of elements that are no words.
 #[kernel]
 fn shared_patches(x: &[u8], out: &mut [u8], tops: &mut [u64]) {

@@ -98,6 +98,35 @@ fn arguments_of_phases_see_earlier_phases() {
     }
 }
 
+/// The second load is the one that remains, and the third one writes what the phase before it has read.
+#[kernel]
+fn loads_in_order(x: &[u32], y: &[u32], out: &mut [u32]) {
+    assert!(x.len() == out.len() && y.len() == out.len());
+    blocks(Threads::<64>, chunks(out, 64), |block, mut out| {
+        let first = out.start() as isize;
+        let mut tile = block.shared([0u32; 64]);
+        block.load(&mut tile, x, first, 1);
+        block.load(&mut tile, y, first, 2);
+        block.each(&mut out, |i, out| *out = tile[63 - i]);
+        block.load(&mut tile, x, first, 3);
+        block.each(&mut out, |i, out| *out ^= tile[i ^ 1] << 8);
+    });
+}
+
+#[test]
+fn loads_write_in_their_order() {
+    for n in SIZES {
+        let (x, y) = (words(n), words(n + 1)[1..].to_vec());
+        let out =
+            both!(loads_in_order(read x.clone(), read y.clone(), write vec![0u32; n])).unwrap();
+        for (i, out) in out.iter().enumerate() {
+            let (first, at) = (i / 64 * 64, i % 64);
+            let of = |from: &[u32], at, or| from.get(first + at).copied().unwrap_or(or);
+            assert_eq!(*out, of(&y, 63 - at, 2) ^ of(&x, at ^ 1, 3) << 8, "{i} of {n}");
+        }
+    }
+}
+
 #[kernel]
 fn references_over_phases(x: &[f32], out: &mut [f32]) {
     assert!(x.len() == out.len());
@@ -346,4 +375,22 @@ fn prints_references(x: &[u32], out: &mut [u32]) {
 #[test]
 fn references_are_read_where_they_are_printed() {
     both!(prints_references(read words(60), write vec![0u32; 60])).unwrap();
+}
+
+#[kernel]
+fn sorted_quotients(by: f32, x: &mut [f32]) {
+    blocks(Threads::<32>, chunks(x, 40), |block, mut x| {
+        let mut tile = block.shared([0.0f32; 40]);
+        block.each(&mut tile, |i, tile| *tile = (i as f32 - 20.0) / by);
+        block.sort(&mut tile);
+        block.each(&mut x, |i, x| *x = tile[i]);
+    });
+}
+
+#[test]
+fn sorts_nans_to_the_end() {
+    // Processors make a negative one of 0 / 0, and devices a positive one.
+    let x = both!(sorted_quotients(value 0.0, write vec![0.0; 40])).unwrap();
+    assert_eq!((x[0], x[20], x[38]), (f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY));
+    assert!(x[39].is_nan());
 }

@@ -42,7 +42,8 @@ type OnCpu = fn(f64, &[f64], &[f64], &[u32], &mut [f64], &mut [f64]) -> Result<(
 struct Drawn {
     name: &'static str,
     wide: fn() -> &'static Kernel,
-    narrow: fn() -> &'static Kernel,
+    /// The kernel for `f32`, of every third program.
+    narrow: Option<fn() -> &'static Kernel>,
     cpu: OnCpu,
     launch: Launch,
     /// Whether gradients are derivatives.
@@ -211,10 +212,9 @@ struct Found {
 fn check(drawn: &Drawn, seed: u64) -> Result<Found, String> {
     let launch = &drawn.launch;
     let mut found = Found::default();
-    // Most of the time is NVRTC's.
-    let types: &[bool] = if seed.is_multiple_of(3) { &[true, false] } else { &[true] };
-    for double in types.iter().copied() {
-        let kernel = if double { (drawn.wide)() } else { (drawn.narrow)() };
+    let narrow = drawn.narrow.map(|narrow| (false, narrow));
+    for (double, kernel) in [(true, drawn.wide)].into_iter().chain(narrow) {
+        let kernel = kernel();
         let text = ptx(kernel)?;
         let numbers = Numbers::new(seed, launch.outputs);
         let args = arguments(kernel, &numbers, launch, double);
@@ -305,7 +305,7 @@ fn drawn_kernels_have_gradients() {
         differences.len()
     );
     assert_eq!(right.len(), results.len(), "failed");
-    assert!(refused * 8 <= results.len(), "{refused} of {} are refused", results.len());
+    assert!(refused * 4 <= results.len(), "{refused} of {} are refused", results.len());
     // A step may cross a kink.
     assert!(near * 50 >= differences.len() * 48, "{near} of {}", differences.len());
     if test_support::sample::deep() {
@@ -313,12 +313,16 @@ fn drawn_kernels_have_gradients() {
     }
 }
 
-/// The programs of a batch, and how many batches there are.
-const BATCH: u64 = 200;
-const BATCHES: u64 = 50;
+/// The programs of a batch: rustc takes a second and 30 MB for each.
+const BATCH: u64 = 100;
+/// The batches, unless `PHASES_BATCHES` says from which seed to which, as in `2..12`.
+const BATCHES: std::ops::Range<u64> = 2..102;
 
 fn batches() {
-    for seed in 2..2 + BATCHES {
+    let given = std::env::var("PHASES_BATCHES").ok();
+    let given = given.as_deref().and_then(|given| given.split_once(".."));
+    let seeds = given.map_or(BATCHES, |(first, end)| first.parse().unwrap()..end.parse().unwrap());
+    for seed in seeds {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut batch = std::process::Command::new(cargo);
         batch.args(["test", "-p", "phases-tests", "--test", "gradients"]);
