@@ -96,14 +96,17 @@ pub mod volume;
 
 pub use geometry::GeometryKernels;
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use geometry::{ptx, sources};
 pub use headers::{headers, program};
 pub use layout::Aabb;
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use layout::{Layout, layouts};
 pub use order::QueryOrder;
 pub use points::{MAX_POINTS, Points};
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use preparation::Operation;
 pub use ray::Ray;
 pub use real::Real;

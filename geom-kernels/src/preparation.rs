@@ -41,6 +41,7 @@ macro_rules! operations {
 
             /// All operations: for tests only, since a program that uses this embeds all their modules.
             #[cfg(feature = "internals")]
+            #[doc(hidden)]
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
         }
     };
@@ -225,6 +226,7 @@ impl GeometryKernels {
 
     /// Returns kernels without preparation: each is compiled when it is launched. For this project's tests.
     #[cfg(feature = "internals")]
+    #[doc(hidden)]
     #[must_use]
     pub fn unprepared(context: &cuda_safe::Context) -> Self {
         let kernels = Self::new(context);
@@ -234,12 +236,14 @@ impl GeometryKernels {
 
     /// Returns the names of the operation's kernels. For this project's tests.
     #[cfg(feature = "internals")]
+    #[doc(hidden)]
     pub fn kernels_of(operation: Operation) -> impl Iterator<Item = &'static str> {
         operation.kernels.iter().flat_map(|(_, names)| names.iter().copied())
     }
 
     /// Returns the names of the compiled kernels, of modules that are loaded lazily. For this project's tests.
     #[cfg(feature = "internals")]
+    #[doc(hidden)]
     #[must_use]
     pub fn compiled_kernels(&self) -> std::collections::BTreeSet<String> {
         self.loaded_modules().iter().flat_map(Module::compiled_kernels).collect()

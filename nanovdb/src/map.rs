@@ -1,7 +1,7 @@
 //! From index space to world space and back.
 
 use crate::bytes::{Fields, FieldsMut};
-use crate::error::{Error, Flaw, Result, input};
+use crate::error::{Flaw, Result, input};
 use crate::layout::head;
 
 type Matrix = [[f64; 3]; 3];
@@ -41,10 +41,26 @@ impl Map {
         if voxel_size.is_nan() || voxel_size <= 0.0 {
             return Err(input("map.size", format!("a voxel size of {voxel_size}")));
         }
-        let scale = |s: f64| [[s, 0.0, 0.0], [0.0, s, 0.0], [0.0, 0.0, s]];
-        let map = Self::from_parts(scale(voxel_size), scale(1.0 / voxel_size), translation);
-        map.check().map_err(Error::Input)?;
-        Ok(map)
+        Self::scaled([voxel_size; 3], translation)
+    }
+
+    /// Creates the map of voxels with these edges along the axes; voxel (0, 0, 0) is at `translation`. A negative edge
+    /// mirrors.
+    ///
+    /// # Errors
+    /// An edge of 0, anything that is not finite or not in the range of `f32`.
+    pub fn scaled(voxel_size: [f64; 3], translation: [f64; 3]) -> Result<Self> {
+        let scale = |[x, y, z]: Vector| [[x, 0.0, 0.0], [0.0, y, 0.0], [0.0, 0.0, z]];
+        let inverse = scale(voxel_size.map(f64::recip));
+        Self::from_parts(scale(voxel_size), inverse, translation).checked()
+    }
+
+    /// Creates the map of a matrix with the translation as its last column, by rows.
+    ///
+    /// # Errors
+    /// As [`affine`](Self::affine).
+    pub fn from_rows(rows: [[f64; 4]; 3]) -> Result<Self> {
+        Self::affine(rows.map(|[x, y, z, _]| [x, y, z]), rows.map(|row| row[3]))
     }
 
     /// Creates the map `matrix * index + translation`, the matrix by rows.
@@ -53,10 +69,12 @@ impl Map {
     /// A matrix that is singular, or so nearly that its inverse does not undo it; anything that is not
     /// finite or not in the range of `f32`.
     pub fn affine(matrix: [[f64; 3]; 3], translation: [f64; 3]) -> Result<Self> {
-        let inverse = invert(&matrix);
-        let map = Self::from_parts(matrix, inverse, translation);
-        map.check().map_err(Error::Input)?;
-        Ok(map)
+        Self::from_parts(matrix, invert(&matrix), translation).checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        self.check().map_err(|flaw| input("map", flaw.what))?;
+        Ok(self)
     }
 
     fn from_parts(matrix: Matrix, inverse: Matrix, translation: Vector) -> Self {
@@ -70,6 +88,15 @@ impl Map {
             translation_f32: translation.map(|c| c as f32),
             taper: (1.0, 1.0),
         }
+    }
+
+    /// Returns the matrix with the translation as its last column, by rows.
+    #[must_use]
+    pub fn rows(&self) -> [[f64; 4]; 3] {
+        [0, 1, 2].map(|i: usize| {
+            let [x, y, z] = self.matrix[i];
+            [x, y, z, self.translation[i]]
+        })
     }
 
     /// Returns the matrix by rows, the Jacobian of the map.

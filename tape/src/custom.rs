@@ -35,7 +35,7 @@ pub trait CustomOp: Send + 'static {
 
     /// Returns the largest number of calls of `grad_add` by the adjoint's kernels, for deterministic tapes. `None` if
     /// the adjoint does not give the same bits each time; a deterministic tape then refuses the operation.
-    fn log(&self) -> Option<usize> {
+    fn summands(&self) -> Option<usize> {
         None
     }
 }
@@ -81,7 +81,7 @@ impl<T> fmt::Debug for Handle<T> {
 /// }
 /// # fn run(t: &mut Recorder<'_>, x: &DeviceBuffer<f32>, y: &mut DeviceBuffer<f32>) -> Result<()> {
 /// let mut custom = t.custom();
-/// let op = Negate { x: custom.reads(x, Primal::None)?, y: custom.overwrites(&*y)? };
+/// let op = Negate { x: custom.reads(x, Primal::None)?, y: custom.overwrites(&*y, Primal::None)? };
 /// custom.run(op, |stream| negate(stream, x, y))
 /// # }
 /// ```
@@ -109,38 +109,29 @@ impl<'a> CustomBuilder<'a> {
         self.named(memory_of(what)?, T::ELEMENT, Effect::Reads, value, true)
     }
 
-    /// Declares that the forward and the adjoint read this memory, which has no gradient: indices, flags. It is an
-    /// error if it depends on something watched.
+    /// Declares that the forward reads this memory, which has no gradient: indices, flags. `value` says which value the
+    /// adjoint reads. It is an error if the memory depends on something watched.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
-    pub fn keeps<'v, T: Copy + 'static>(
+    pub fn reads_inactive<'v, T: Copy + 'static>(
         &mut self,
         what: impl Into<DeviceSlice<'v, T>>,
+        value: Primal,
     ) -> Result<Handle<T>> {
-        let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Reads, Primal::Entry, false)
+        self.named(what.into(), Element::bytes(size_of::<T>()), Effect::Reads, value, false)
     }
 
-    /// Declares that the forward reads this memory, which has no gradient, and that the adjoint does not read it. It
-    /// is an error if it depends on something watched.
+    /// Works like [`reads_inactive`](Self::reads_inactive), for memory given by its allocation, such as a structure that
+    /// the adjoint needs unchanged. The tape keeps no copy of it: it is an error if it is overwritten before the pass.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
-    pub fn reads_constant<'v, T: Copy + 'static>(
+    pub fn reads_allocation(
         &mut self,
-        what: impl Into<DeviceSlice<'v, T>>,
+        memory: &Arc<Allocation>,
+        range: Range<usize>,
     ) -> Result<()> {
-        let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Reads, Primal::None, false).map(drop)
-    }
-
-    /// Works like [`keeps`](Self::keeps), for memory given by its allocation, such as a structure that the adjoint
-    /// needs unchanged. The tape keeps no copy of it: it is an error if it is overwritten before the pass.
-    ///
-    /// # Errors
-    /// As [`reads`](Self::reads).
-    pub fn keeps_memory(&mut self, memory: &Arc<Allocation>, range: Range<usize>) -> Result<()> {
         let param = u16::try_from(self.uses.len()).unwrap_or(u16::MAX);
         let recording = &mut *self.recorder.recording;
         let mut used = recording.own_use(memory, range, Element::bytes(1), Effect::Reads)?;
@@ -150,52 +141,29 @@ impl<'a> CustomBuilder<'a> {
         Ok(())
     }
 
-    /// Declares that the forward overwrites all of this memory.
+    /// Declares that the forward overwrites all of this memory. `value` says which value the adjoint reads.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
     pub fn overwrites<'v, T: Differentiable>(
         &mut self,
         what: impl Watched<'v, T>,
+        value: Primal,
     ) -> Result<Handle<T>> {
-        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::None, true)
+        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, value, true)
     }
 
-    /// Declares that the forward overwrites all of this memory, and that the adjoint reads the written values.
+    /// Declares that the forward overwrites all of this memory, which has no gradient: indices, flags. `value` says
+    /// which value the adjoint reads.
     ///
     /// # Errors
     /// As [`reads`](Self::reads).
-    pub fn overwrites_and_keeps<'v, T: Differentiable>(
-        &mut self,
-        what: impl Watched<'v, T>,
-    ) -> Result<Handle<T>> {
-        self.named(memory_of(what)?, T::ELEMENT, Effect::Overwrites, Primal::Exit, true)
-    }
-
-    /// Declares that the forward overwrites all of this memory, which has no gradient: indices, flags. The adjoint
-    /// does not read it.
-    ///
-    /// # Errors
-    /// As [`reads`](Self::reads).
-    pub fn writes<'v, T: Copy + 'static>(
+    pub fn overwrites_inactive<'v, T: Copy + 'static>(
         &mut self,
         what: impl Into<DeviceSlice<'v, T>>,
-    ) -> Result<()> {
-        let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Overwrites, Primal::None, false).map(drop)
-    }
-
-    /// Declares that the forward overwrites all of this memory, which has no gradient, and that the adjoint reads the
-    /// written values.
-    ///
-    /// # Errors
-    /// As [`reads`](Self::reads).
-    pub fn writes_and_keeps<'v, T: Copy + 'static>(
-        &mut self,
-        what: impl Into<DeviceSlice<'v, T>>,
+        value: Primal,
     ) -> Result<Handle<T>> {
-        let element = Element::bytes(size_of::<T>());
-        self.named(what.into(), element, Effect::Overwrites, Primal::Exit, false)
+        self.named(what.into(), Element::bytes(size_of::<T>()), Effect::Overwrites, value, false)
     }
 
     /// Declares that the forward computes this memory from its old contents: the adjoint replaces its gradient.
@@ -282,12 +250,14 @@ impl<'a> CustomBuilder<'a> {
             recording.rescue(stream, store, used.memory, &used.range())?;
         }
         let op = forward(stream, through)?;
-        if through && recording.deterministic && op.log().is_none() {
+        if through && recording.deterministic && op.summands().is_none() {
             return Err(Error::invalid(format!(
                 "`{}` is not made for deterministic tapes",
                 op.name()
             ))
-            .with_hint("`CustomOp::log` says that its adjoint gives the same bits each time"));
+            .with_hint(
+                "`CustomOp::summands` says that its adjoint gives the same bits each time",
+            ));
         }
         recording.custom_done(stream, uses, first, (id, Box::new(op)), scope, through)
     }
@@ -450,7 +420,7 @@ impl Pass<'_> {
         let logs = self.recording.deterministic;
         if logs {
             frame.flags |= DETERMINISTIC;
-            self.prepare_log(op.log().unwrap_or(0), &mut frame)?;
+            self.prepare_log(op.summands().unwrap_or(0), &mut frame)?;
         }
         let Some(known) = self.recording.steps.get(step as usize) else { return Ok(()) };
         let uses = self.recording.uses_of(known);

@@ -1,6 +1,8 @@
 //! The gradients of elements.
 
 use bytemuck::Pod;
+#[cfg(feature = "rust-kernels")]
+use cuda_safe::kernel;
 use cuda_safe::vector;
 
 /// A floating-point type.
@@ -189,6 +191,15 @@ differentiable! {
 differentiable! {
     half::f16 => f32, Element::F16;
     half::bf16 => f32, Element::BF16;
+}
+
+#[cfg(feature = "rust-kernels")]
+differentiable! {
+    kernel::dual::Dual32 => Self, Element::vector(FloatType::F32, 2);
+    kernel::dual::Dual64 => Self, Element::vector(FloatType::F64, 2);
+    kernel::vector::Vec2 => Self, Element::vector(FloatType::F32, 2);
+    kernel::vector::Vec3 => Self, Element::vector(FloatType::F32, 3);
+    kernel::vector::Vec4 => Self, Element::vector(FloatType::F32, 4);
 }
 
 // SAFETY: an array is its elements, consecutively.

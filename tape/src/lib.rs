@@ -110,6 +110,7 @@ pub use gradcheck::{
     Compared, Finding, Gradcheck, Oracle, Place, Problem, Report, Variation, Verdict, gradcheck,
 };
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use kernels::ptx;
 pub use kernels::{AD_HEADER, HEADER, headers, program};
 /// Generates adjoints of kernels; see [`OpSpec::differentiate`].
@@ -122,6 +123,7 @@ pub use seeds::Seeds;
 pub use spec::derivation;
 pub use spec::{Derivation, DerivedAccess, DifferentiateError, Effect, Op, OpSpec, Param, Primal};
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use store::poison_memory;
 pub use variable::{Variable, Watched};
 pub use vjp::Gradients;

@@ -32,7 +32,7 @@ const PARTICLES: usize = 10_000;
 
 fn op(module: &Module) -> cuda_safe::Result<Op> {
     let of = |name| {
-        Param::buffer(name, Element::vector(FloatType::F32, 3)).len("n").covers_all().active()
+        Param::buffer(name, Element::vector(FloatType::F32, 3)).len("n").each_element().active()
     };
     let spec = OpSpec::new("step")
         .param(of("x").reads(Primal::None))

@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
+use geom_kernels::isosurface::{Counts, DenseField, Map, MarchingCubes, Output};
 use geom_kernels::mesh::TriangleMesh;
 
 use super::volume::{FIRST, N, SPACING, sphere};
@@ -29,7 +29,7 @@ struct State {
 fn dense(bench: &Bench) -> Result<Vec<Row>, Stop> {
     let gpu = bench.gpu()?;
     let (stream, replays) = (&gpu.stream, Replays::new(gpu, bench.samples)?);
-    let map = IndexToWorld::new([FIRST; 3], [SPACING; 3])?;
+    let map = Map::scaled([SPACING; 3], [FIRST; 3])?;
     let state = State {
         cubes: MarchingCubes::new(&GeometryKernels::new(&gpu.context)),
         field: DeviceBuffer::from_slice(stream, &sphere())?,

@@ -86,3 +86,9 @@ struct CommonTasksDoctests;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/libraries.md")]
 struct LibrariesDoctests;
+
+/// Compiles the example in the README of `cuda-macros`. A dev-dependency of that crate on `cuda-safe` would have cargo build
+/// `cuda-safe` twice, as what tests a procedural macro is built for the host.
+#[cfg(doctest)]
+#[doc = include_str!("../../../cuda-macros/README.md")]
+struct MacrosDoctests;

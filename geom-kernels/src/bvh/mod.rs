@@ -43,6 +43,7 @@ mod view;
 use cuda_safe::{DeviceSlice, Result, Stream, kernels};
 
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use layout::BvhNode;
 pub use lists::OverlapLists;
 pub use queries::BvhQueries;
@@ -267,6 +268,7 @@ impl Bvh {
     /// # Errors
     /// As [`report`](Self::report).
     #[cfg(feature = "internals")]
+    #[doc(hidden)]
     pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         self.tree.parts(stream)
     }

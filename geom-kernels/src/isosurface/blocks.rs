@@ -6,10 +6,11 @@ use cuda_safe::{
     Allocation, DeviceSlice, Error, KernelArg, Result,
     arg::{ArgType, UseVisitor},
 };
+use nanovdb::Map;
 
 #[cfg(feature = "tape")]
 use super::field::Parts;
-use super::field::{Field, IndexToWorld, MOST_VALUES, Source};
+use super::field::{Field, MOST_VALUES, Source};
 use super::layout::{RawBlockField, RawIndexMap};
 use crate::part::read;
 
@@ -29,7 +30,7 @@ pub struct BlockField<'a> {
     pub(crate) stride: u32,
     pub(crate) origins: DeviceSlice<'a, [i32; 3]>,
     pub(crate) neighbors: DeviceSlice<'a, [u32; 27]>,
-    pub(crate) map: IndexToWorld,
+    pub(crate) map: Map,
 }
 
 impl<'a> BlockField<'a> {
@@ -49,7 +50,7 @@ impl<'a> BlockField<'a> {
         stride: usize,
         origins: impl Into<DeviceSlice<'a, [i32; 3]>>,
         neighbors: impl Into<DeviceSlice<'a, [u32; 27]>>,
-        map: IndexToWorld,
+        map: Map,
     ) -> Result<Self> {
         let (values, origins, neighbors) = (values.into(), origins.into(), neighbors.into());
         let (n, m) = (origins.len(), neighbors.len());
@@ -78,7 +79,7 @@ impl<'a> BlockField<'a> {
         values: DeviceSlice<'a, f32>,
         origins: DeviceSlice<'a, [i32; 3]>,
         neighbors: DeviceSlice<'a, [u32; 27]>,
-        map: IndexToWorld,
+        map: Map,
     ) -> Self {
         Self { values, stride: BLOCK as u32, origins, neighbors, map }
     }
@@ -114,7 +115,7 @@ impl Source for BlockField<'_> {
     }
 
     fn map(&self) -> RawIndexMap {
-        self.map.raw
+        RawIndexMap::from(&self.map)
     }
 
     // The neighbours come from the caller, unchecked.

@@ -6,6 +6,7 @@ use cuda_safe::{
     Allocation, DeviceSlice, Error, KernelArg, Result,
     arg::{ArgType, UseVisitor},
 };
+use nanovdb::Map;
 
 use super::layout::{RawDenseField, RawIndexMap};
 use super::passes::Kind;
@@ -17,60 +18,17 @@ pub(crate) const MOST_VALUES: usize = 1 << 32;
 /// The corners per word: `device/geom/isosurface/types.cuh`.
 const WORD: usize = 32;
 
-/// The affine map from a field's indices to the world.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IndexToWorld {
-    pub(crate) raw: RawIndexMap,
-}
-
-impl Default for IndexToWorld {
-    /// Returns the identity: indices are positions.
-    fn default() -> Self {
-        let rows = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-        let normal_rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-        Self { raw: RawIndexMap { rows, normal_rows, mirrored: 0, unused: 0 } }
-    }
-}
-
-impl IndexToWorld {
-    /// Creates a map that places value (0, 0, 0) at `origin`; `spacing` has the distance of neighbours along each axis.
-    ///
-    /// # Errors
-    /// A value that is not finite; a spacing of 0.
-    pub fn new(origin: [f64; 3], spacing: [f64; 3]) -> Result<Self> {
-        let ([x, y, z], [a, b, c]) = (origin, spacing);
-        Self::affine([[a, 0.0, 0.0, x], [0.0, b, 0.0, y], [0.0, 0.0, c, z]])
-    }
-
-    /// Creates a map that places index (i, j, k) at `rows` · (i, j, k, 1). If the map mirrors, the orientation of faces
-    /// is reversed.
-    ///
-    /// # Errors
-    /// A value that is not finite; a linear part without inverse.
-    pub fn affine(rows: [[f64; 4]; 3]) -> Result<Self> {
-        if !rows.iter().flatten().all(|x| x.is_finite()) {
-            return Err(Error::invalid("a map from indices to the world that is not finite"));
-        }
-        let [a, b, c] = rows.map(|[x, y, z, _]| [x, y, z]);
-        let determinant = dot(a, cross(b, c));
-        // The determinant is infinite or NaN if it overflows.
-        if determinant == 0.0 || !determinant.is_finite() {
-            let message = format!("a map from indices to the world of determinant {determinant}");
-            return Err(Error::invalid(message));
-        }
+impl From<&Map> for RawIndexMap {
+    fn from(map: &Map) -> Self {
+        let [a, b, c] = map.matrix();
         // The cofactors are the transposed inverse, times the determinant.
         let cofactors = [cross(b, c), cross(c, a), cross(a, b)];
+        let determinant = dot(a, cofactors[0]);
         let largest = cofactors.iter().flatten().fold(0.0f64, |most, x| most.max(x.abs()));
         let scale = determinant.signum() / largest;
         let normal_rows = cofactors.map(|row| row.map(|x| x * scale));
         let mirrored = u32::from(determinant < 0.0);
-        Ok(Self { raw: RawIndexMap { rows, normal_rows, mirrored, unused: 0 } })
-    }
-
-    /// Returns the matrix, three rows of four; the last column is the translation.
-    #[must_use]
-    pub fn rows(&self) -> [[f64; 4]; 3] {
-        self.raw.rows
+        Self { rows: map.rows(), normal_rows, mirrored, unused: 0 }
     }
 }
 
@@ -121,7 +79,7 @@ pub enum Parts<'a> {
 pub struct DenseField<'a> {
     values: DeviceSlice<'a, f32>,
     dims: [u32; 3],
-    map: IndexToWorld,
+    map: Map,
 }
 
 impl<'a> DenseField<'a> {
@@ -132,7 +90,7 @@ impl<'a> DenseField<'a> {
     pub fn new(
         values: impl Into<DeviceSlice<'a, f32>>,
         dims: [usize; 3],
-        map: IndexToWorld,
+        map: Map,
     ) -> Result<Self> {
         let values = values.into();
         let [nx, ny, nz] = dims;
@@ -165,7 +123,7 @@ impl<'a> DenseField<'a> {
 
     /// Returns the map to the world.
     #[must_use]
-    pub fn map(&self) -> IndexToWorld {
+    pub fn map(&self) -> Map {
         self.map
     }
 
@@ -197,7 +155,7 @@ impl Source for DenseField<'_> {
     }
 
     fn map(&self) -> RawIndexMap {
-        self.map.raw
+        RawIndexMap::from(&self.map)
     }
 
     const CONSISTENT: bool = true;

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use cuda_safe::{Context, DeviceBuffer};
 //! use geom_kernels::GeometryKernels;
-//! use geom_kernels::isosurface::{DenseField, IndexToWorld, MarchingCubes};
+//! use geom_kernels::isosurface::{DenseField, Map, MarchingCubes};
 //! use geom_kernels::mesh::MeshOptions;
 //!
 //! let context = Context::new(0)?;
@@ -18,7 +18,7 @@
 //!     (0..n * n * n).map(|i| distance(at(i / (n * n)), at(i / n % n), at(i % n))).collect();
 //! let values = DeviceBuffer::from_slice(&stream, &values)?;
 //!
-//! let map = IndexToWorld::new([-1.0; 3], [f64::from(spacing); 3])?;
+//! let map = Map::scaled([f64::from(spacing); 3], [-1.0; 3])?;
 //! let field = DenseField::new(&values, [n, n, n], map)?;
 //! let sphere = MarchingCubes::new(&geometry).extract(&stream, &field, 0.0)?;
 //! let volume = sphere.download(&stream)?.volume();
@@ -26,7 +26,7 @@
 //! // For queries.
 //! let mesh = sphere.into_mesh(&stream, &geometry, MeshOptions::default())?;
 //! # drop(mesh);
-//! # Ok::<(), cuda_safe::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! A field is a [`DenseField`], a [`BlockField`] (sparse, of blocks), or a [`VolumeField`] (of a sparse
@@ -83,10 +83,11 @@ pub use extract::MarchingCubes;
 pub(crate) use field::MOST_VALUES;
 #[cfg(feature = "tape")]
 pub(crate) use field::Parts;
-pub use field::{DenseField, Field, IndexToWorld};
+pub use field::{DenseField, Field};
 pub(crate) use layout::RawIndexMap;
 #[cfg(feature = "tape")]
 pub(crate) use layout::{RawBlockField, RawDenseField};
+pub use nanovdb::Map;
 pub use output::{Counts, Output, TriangleBuffers};
 #[cfg(feature = "tape")]
 pub(crate) use passes::{Kind as FieldKind, Search};

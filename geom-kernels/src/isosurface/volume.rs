@@ -6,12 +6,12 @@ use cuda_safe::{
     Allocation, DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, LaunchConfig, Result, Stream,
     kernels,
 };
-use nanovdb::ValueType;
+use nanovdb::{Map, ValueType};
 
 use super::blocks::BlockField;
 #[cfg(feature = "tape")]
 use super::field::Parts;
-use super::field::{Field, IndexToWorld, Source};
+use super::field::{Field, Source};
 use super::layout::{Findings, RawBlockField, RawIndexMap};
 use crate::geometry::{self, GeometryKernels, of_source};
 use crate::lengths::{self, cover};
@@ -98,7 +98,7 @@ pub struct VolumeField {
     values: DeviceBuffer<f32>,
     pub(crate) origins: DeviceBuffer<[i32; 3]>,
     neighbors: DeviceBuffer<[u32; 27]>,
-    map: IndexToWorld,
+    map: Map,
     is_complete: bool,
 }
 
@@ -119,7 +119,8 @@ impl VolumeField {
             Operation::INDEX_KEYS,
             Operation::TILE_LEAVES,
         ])?;
-        let map = IndexToWorld::affine(volume.index_to_world_rows())?;
+        let map = Map::from_rows(volume.index_to_world_rows())
+            .map_err(|error| Error::invalid(error.to_string()))?;
         let topology = if wide { topology::<f64> } else { topology::<f32> };
         let (topology, is_complete) = topology(stream, geometry, volume)?;
         let blocks = topology.counts(stream)?.leaves as usize;
@@ -195,7 +196,7 @@ impl VolumeField {
 
     /// Returns the map to the world.
     #[must_use]
-    pub fn map(&self) -> IndexToWorld {
+    pub fn map(&self) -> Map {
         self.map
     }
 
@@ -228,7 +229,7 @@ impl Source for VolumeField {
     }
 
     fn map(&self) -> RawIndexMap {
-        self.map.raw
+        RawIndexMap::from(&self.map)
     }
 
     // The device has found the neighbours, in memory of the field.

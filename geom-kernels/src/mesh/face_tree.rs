@@ -161,6 +161,7 @@ impl FaceTree {
     /// # Errors
     /// If the driver returns an error.
     #[cfg(feature = "internals")]
+    #[doc(hidden)]
     pub fn parts(&self, stream: &Stream) -> Result<(Vec<BvhNode>, Vec<u32>)> {
         self.tree.parts(stream)
     }

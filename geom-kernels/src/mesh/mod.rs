@@ -76,6 +76,7 @@ pub(crate) mod winding;
 pub use arrays::Array;
 pub use build::{Mesh, MeshOptions};
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use face_tree::FaceTree;
 pub use host::TriangleMesh;
 pub use layout::{ClosestPoint, FacePoint, NO_FACE, RayHit};
@@ -87,6 +88,7 @@ pub(crate) use topology::{MAX_FACES, MAX_POINTS as MAX_MESH_POINTS};
 pub use topology::{Surface, Topology};
 pub(crate) use validate::Counts;
 #[cfg(feature = "internals")]
+#[doc(hidden)]
 pub use validate::{Fault, Validation};
 pub use view::MeshView;
 

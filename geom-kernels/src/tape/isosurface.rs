@@ -7,8 +7,8 @@ use super::volume::{DifferentiableValue, Kept};
 use super::{Recorded, value};
 use crate::geometry::{Source, of_source};
 use crate::isosurface::{
-    BlockField, Counts, DenseField, Field, FieldKind, IndexToWorld, MOST_LAUNCHED, MarchingCubes,
-    Output, Parts, RawBlockField, RawDenseField, RawIndexMap, Search, TriangleBuffers, VolumeField,
+    BlockField, Counts, DenseField, Field, FieldKind, MOST_LAUNCHED, Map, MarchingCubes, Output,
+    Parts, RawBlockField, RawDenseField, RawIndexMap, Search, TriangleBuffers, VolumeField,
     is_wide,
 };
 use crate::lengths::{blocks, cover};
@@ -116,8 +116,8 @@ impl MarchingCubes {
             Parts::Blocks(field) => {
                 let kind = Kind::Blocks {
                     stride: field.stride as usize,
-                    origins: custom.keeps(field.origins)?,
-                    neighbors: custom.keeps(field.neighbors)?,
+                    origins: custom.reads_inactive(field.origins, Primal::Entry)?,
+                    neighbors: custom.reads_inactive(field.neighbors, Primal::Entry)?,
                     map: field.map,
                 };
                 (kind, field.values)
@@ -126,8 +126,8 @@ impl MarchingCubes {
         let values = custom.reads(values, Primal::Entry)?;
         // Elements beyond the number of vertices keep their values and gradients.
         let vertices = custom.updates(&output.vertices, Primal::None)?;
-        custom.writes(output.faces.as_slice())?;
-        custom.writes(output.counts.as_slice())?;
+        custom.overwrites_inactive(output.faces.as_slice(), Primal::None)?;
+        custom.overwrites_inactive(output.counts.as_slice(), Primal::None)?;
         let ([capacity, _], map) = (output.capacities(), field.map());
         let corners = field.words().saturating_mul(WORD);
         let home = output.vertices.allocation().home_stream().clone();
@@ -200,8 +200,8 @@ impl VolumeField {
         let kernels = volume.geometry().kernels::<FieldAdjoints>()?;
         let (count, raw) = (self.blocks(), volume.raw_at(0));
         let mut custom = t.custom();
-        let out = custom.overwrites(self.values())?;
-        let origins = custom.keeps(&self.origins)?;
+        let out = custom.overwrites(self.values(), Primal::None)?;
+        let origins = custom.reads_inactive(&self.origins, Primal::Entry)?;
         let variables = custom.reads(volume.variables::<T>()?, Primal::Entry)?;
         let op = Recorded { name: "blocks of a volume", out, count, adds: 0 };
         let op = op.adjoint(move |pass, g| {
@@ -224,11 +224,6 @@ impl VolumeField {
 /// The kind of a field, without its values.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    Dense([usize; 3], IndexToWorld),
-    Blocks {
-        stride: usize,
-        origins: Handle<[i32; 3]>,
-        neighbors: Handle<[u32; 27]>,
-        map: IndexToWorld,
-    },
+    Dense([usize; 3], Map),
+    Blocks { stride: usize, origins: Handle<[i32; 3]>, neighbors: Handle<[u32; 27]>, map: Map },
 }

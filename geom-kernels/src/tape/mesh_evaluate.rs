@@ -84,7 +84,7 @@ impl Mesh<'_> {
         let mut custom = t.custom();
         let at = custom.reads(points, Primal::Entry)?;
         let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
-        let out = custom.overwrites(&positions)?;
+        let out = custom.overwrites(&positions, Primal::None)?;
         let op = Recorded { name: "mesh positions", out, count, adds: adds(count, 3, shared) };
         let op = op.adjoint(move |pass, g| {
             let (launch, surface) = (LaunchConfig::cover(count, BLOCK), mesh.surface(pass)?);
@@ -117,7 +117,7 @@ impl Mesh<'_> {
         let mut custom = t.custom();
         let at = custom.reads(points, Primal::Entry)?;
         let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
-        let out = custom.overwrites(&normals)?;
+        let out = custom.overwrites(&normals, Primal::None)?;
         let op = Recorded { name: "mesh normals", out, count, adds: adds(count, 3, false) };
         let op = op.adjoint(move |pass, g| {
             let (launch, surface) = (LaunchConfig::cover(count, BLOCK), mesh.surface(pass)?);
@@ -154,9 +154,9 @@ impl Mesh<'_> {
         let (count, shared) = (points.len(), share_memory(&points, &attributes));
         let mut custom = t.custom();
         let at = custom.reads(points, Primal::Entry)?;
-        let faces = custom.keeps(self.faces())?;
+        let faces = custom.reads_inactive(self.faces(), Primal::Entry)?;
         let known = custom.reads(attributes, Primal::Entry)?;
-        let out = custom.overwrites(&written)?;
+        let out = custom.overwrites(&written, Primal::None)?;
         // The forward has checked that both fit in 32 bits.
         let (vertices, width) = (attributes.len() as u32, N as u32);
         let op = Recorded { name: "mesh attributes", out, count, adds: adds(count, N, shared) };

@@ -1,7 +1,7 @@
 //! The normals of vertices, with gradients.
 
 use cuda_safe::{KernelArg, LaunchConfig, Result, WriteView, kernels};
-use tape::{Frame, Gradient, Recorder};
+use tape::{Frame, Gradient, Primal, Recorder};
 
 use super::{Corners, Recorded};
 use crate::geometry::{Source, of_source};
@@ -64,7 +64,7 @@ impl Topology {
         let kernels = self.geometry().kernels::<VertexNormals>()?;
         let mut custom = t.custom();
         let mesh = Corners::read(&mut custom, surface)?;
-        let out = custom.overwrites(&normals)?;
+        let out = custom.overwrites(&normals, Primal::None)?;
         custom.run_with(|stream, through| {
             // The memory outlives a graph that is captured: the pass may be in another one.
             let home = points.allocation().home_stream().clone();

@@ -108,7 +108,7 @@ impl Mesh<'_> {
         same_length("closest points", closest.len(), queries.len())?;
         let mut custom = t.custom();
         let asked = Asked::declare(self, queries, &mut custom)?;
-        let out = custom.overwrites(&closest)?;
+        let out = custom.overwrites(&closest, Primal::None)?;
         custom.run_with(|stream, through| {
             self.closest_points(stream, queries, closest.reborrow())?;
             let answers = asked.keep(stream, queries, through.then_some(closest), None)?;
@@ -200,7 +200,7 @@ impl Mesh<'_> {
         same_length("distances", distances.len(), queries.len())?;
         let mut custom = t.custom();
         let asked = Asked::declare(self, queries, &mut custom)?;
-        let out = custom.overwrites_and_keeps(&distances)?;
+        let out = custom.overwrites(&distances, Primal::Exit)?;
         custom.run_with(|stream, through| {
             let answers = forward(stream, &asked, distances, through)?;
             let Asked { count, shared, .. } = asked;
@@ -242,7 +242,7 @@ impl Asked {
         mesh.check_current(custom.stream())?;
         let points = queries.points()?;
         if let Some(distances) = queries.distances() {
-            custom.reads_constant(distances)?;
+            custom.reads_inactive(distances, Primal::None)?;
         }
         Ok(Self {
             kernels: mesh.geometry().kernels()?,

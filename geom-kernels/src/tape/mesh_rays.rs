@@ -70,7 +70,7 @@ impl Mesh<'_> {
         let mut custom = t.custom();
         let known_rays = custom.reads(rays, Primal::Entry)?;
         let mesh = Corners::read(&mut custom, Surface::new(self.points(), self.faces())?)?;
-        let out = custom.overwrites(&hits)?;
+        let out = custom.overwrites(&hits, Primal::None)?;
         let shared = share_memory(&rays, &self.points());
         custom.run_with(|stream, through| {
             self.closest_hits(stream, rays, hits.reborrow())?;

@@ -293,7 +293,7 @@ where
         (self.adjoint)(pass, g)
     }
 
-    fn log(&self) -> Option<usize> {
+    fn summands(&self) -> Option<usize> {
         Some(self.op.adds)
     }
 }
@@ -318,7 +318,7 @@ impl Corners {
     /// Declares the points and faces, which the forward and the adjoint read.
     fn read(custom: &mut CustomBuilder<'_>, surface: Surface<'_>) -> Result<Self> {
         let points = custom.reads(surface.points(), Primal::Entry)?;
-        Ok(Self { points, faces: custom.keeps(surface.faces())? })
+        Ok(Self { points, faces: custom.reads_inactive(surface.faces(), Primal::Entry)? })
     }
 
     fn surface<'a>(self, pass: &'a Adjoint<'_>) -> Result<Surface<'a>> {

@@ -42,7 +42,7 @@ impl GeometryKernels {
         let kernels = self.kernels::<Reduce<V::Number>>()?;
         let mut custom = t.custom();
         let known_x = custom.reads(x, Primal::Entry)?;
-        let out = custom.overwrites_and_keeps(&norm)?;
+        let out = custom.overwrites(&norm, Primal::Exit)?;
         let (count, by) = (x.len(), kernels.clone());
         let op = Recorded { name: "norm", out, count, adds: 0 }.adjoint(move |pass, g| {
             let (x, norm) = (pass.value(known_x)?, pass.value(out)?);
@@ -91,7 +91,7 @@ impl GeometryKernels {
         let kernels = self.kernels::<Reduce<V::Number>>()?;
         let mut custom = t.custom();
         let known_x = custom.reads(x, Primal::Entry)?;
-        let out = custom.overwrites_and_keeps(&norm)?;
+        let out = custom.overwrites(&norm, Primal::Exit)?;
         let home = norm.allocation().home_stream().clone();
         custom.run_with(|stream, through| {
             let first =
@@ -131,7 +131,7 @@ impl GeometryKernels {
         let kernels = self.kernels::<Reduce<V::Number>>()?;
         let mut custom = t.custom();
         let known_x = custom.reads(x, Primal::Entry)?;
-        let out = custom.overwrites(&sum)?;
+        let out = custom.overwrites(&sum, Primal::None)?;
         let (count, by) = (x.len(), kernels.clone());
         let op = Recorded { name: Of::SUM, out, count, adds: 0 }.adjoint(move |pass, g| {
             let (x, of_x, frame) = (pass.value(known_x)?, pass.gradient(known_x)?, pass.frame());

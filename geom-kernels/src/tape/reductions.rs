@@ -193,7 +193,7 @@ impl GeometryKernels {
         let shared = share_memory(&x, &y) && x.byte_range() != y.byte_range();
         let mut custom = t.custom();
         let factors = (custom.reads(x, Primal::Entry)?, custom.reads(y, Primal::Entry)?);
-        let out = custom.overwrites(&product)?;
+        let out = custom.overwrites(&product, Primal::None)?;
         let (count, by) = (x.len(), kernels.clone());
         let adds = if shared { 2 * count } else { 0 };
         let op = Recorded { name: "dot", out, count, adds }.adjoint(move |pass, g| {
@@ -226,7 +226,7 @@ impl GeometryKernels {
         let kernels = self.kernels::<Reduce<V::Number>>()?;
         let mut custom = t.custom();
         let known_x = custom.reads(x, Primal::None)?;
-        let out = custom.overwrites(&sum)?;
+        let out = custom.overwrites(&sum, Primal::None)?;
         let (count, by) = (x.len(), kernels.clone());
         let op = Recorded { name, out, count, adds: 0 }.adjoint(move |pass, g| {
             let (of_x, frame) = (pass.gradient(known_x)?, pass.frame());

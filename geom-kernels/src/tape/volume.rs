@@ -226,7 +226,7 @@ impl Volume {
         let mut custom = t.custom();
         let known = custom.reads(variables, Primal::Entry)?;
         let at = custom.reads(points, Primal::Entry)?;
-        let out = custom.overwrites(&values)?;
+        let out = custom.overwrites(&values, Primal::None)?;
         let (count, adds) = (samples.len(), adds::<How, V>(samples.len(), shared));
         let op = Recorded { name: "volume samples", out, count, adds }.adjoint(move |pass, g| {
             let volume = Kept { memory: pass.value(known)?, raw };
@@ -303,12 +303,13 @@ impl Volume {
         let kernels = self.geometry().kernels::<SampleAdjoints<V>>()?;
         let (raw, shared) = (self.raw_at(0), share_memory(&points, &array));
         let mut custom = t.custom();
-        let grid = custom.keeps(self.memory()?.as_slice().cast::<u32>()?)?;
+        let grid =
+            custom.reads_inactive(self.memory()?.as_slice().cast::<u32>()?, Primal::Entry)?;
         let known = custom.reads(array, Primal::Entry)?;
         let at = custom.reads(points, Primal::Entry)?;
         let op = Recorded {
             name: "volume samples of an array",
-            out: custom.overwrites(&out)?,
+            out: custom.overwrites(&out, Primal::None)?,
             count: samples.len(),
             adds: adds::<How, V>(samples.len(), shared),
         };

@@ -44,6 +44,11 @@ fn rows_and_sizes() {
     assert_eq!(map.apply([0.0; 3]), [1.0, 2.0, 3.0]);
     assert_eq!(map.inverse_matrix()[1], [0.0, 10.0, 0.0]);
     assert_eq!(map.matrix_f32()[2], [0.0, 0.0, 0.1]);
+    let rows = [[2.0, 0.0, 0.0, 1.0], [0.0, -0.5, 0.0, 2.0], [0.0, 0.0, 4.0, 3.0]];
+    let mirrored = Map::scaled([2.0, -0.5, 4.0], [1.0, 2.0, 3.0]).unwrap();
+    assert_eq!(mirrored.apply([1.0, 10.0, 100.0]), [3.0, -3.0, 403.0]);
+    assert_eq!(mirrored.voxel_size(), [2.0, 0.5, 4.0]);
+    assert_eq!((mirrored.rows(), Map::from_rows(rows).unwrap()), (rows, mirrored));
     let skewed = Map::affine([[3.0, 0.0, 0.0], [4.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0.0; 3]);
     assert_eq!(skewed.unwrap().voxel_size(), [5.0, 1.0, 1.0]);
     // Sizes far from 1 are sizes, too.
@@ -63,6 +68,9 @@ fn what_is_no_map() {
         assert!(Map::uniform(size, [0.0; 3]).is_err(), "{size}");
     }
     assert!(Map::uniform(1.0, [0.0, f64::NAN, 0.0]).is_err());
+    for size in [[0.0, 1.0, 1.0], [1.0, f64::NAN, 1.0], [1.0, 1.0, f64::INFINITY]] {
+        assert_eq!(Map::scaled(size, [0.0; 3]).unwrap_err().check(), "map", "{size:?}");
+    }
     let rows = [
         [[0.0; 3]; 3],
         [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]],

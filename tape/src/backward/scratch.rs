@@ -74,7 +74,7 @@ impl Pass<'_> {
                     needs(Work::Partials, partials_bytes(op));
                     log_adds(op, launch, &shape)
                 }
-                Some(Kind::Custom(_, Some(op))) => op.log().unwrap_or(0),
+                Some(Kind::Custom(_, Some(op))) => op.summands().unwrap_or(0),
                 _ => 0,
             };
             if self.recording.deterministic

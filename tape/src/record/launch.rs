@@ -414,7 +414,7 @@ fn unknown_part(op: &Op, used: &Use) -> Error {
     Error::invalid(format!(
         "{what} overwrites some elements of what depends on something watched, and has no gradient to tell which"
     ))
-    .with_hint("`Recorder::stop_gradient` before the launch, or `Param::covers_all` if it is all")
+    .with_hint("`Recorder::stop_gradient` before the launch, or `Param::each_element` if it is all")
 }
 
 /// Fails if the generated adjoint loads memory as it was before the launch, and the kernel loads the same memory

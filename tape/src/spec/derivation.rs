@@ -58,7 +58,7 @@ impl fmt::Display for DerivedAccess {
         };
         let own =
             if self.own { "each thread has its own element" } else { "threads share elements" };
-        let covers = if self.covers_all { ", all are covered" } else { "" };
+        let covers = if self.each_element { ", all are covered" } else { "" };
         write!(f, ": {effect}; {value}; {own}{covers}")
     }
 }

@@ -12,7 +12,7 @@ use crate::element::{Element, FloatType};
 use crate::kernels::{AD_HEADER, LIBM_HEADER, LIBM_HEADERS};
 
 /// The iterations of each loop for which scratch memory and logs have room at first.
-const TURNS: usize = 32;
+const ITERATIONS: usize = 32;
 
 /// How an adjoint was generated; see [`Op::derivation`]. `Display` writes a report for people, without the PTX.
 #[derive(Clone)]
@@ -42,8 +42,8 @@ pub struct DerivedAccess {
     pub value: Primal,
     /// Whether each thread accesses elements that no other thread accesses: then gradients are added without atomics.
     pub own: bool,
-    /// Whether each element below the declared length is accessed; see [`Param::covers_all`].
-    pub covers_all: bool,
+    /// Whether each element below the declared length is accessed; see [`Param::each_element`].
+    pub each_element: bool,
     /// Whether nothing that the kernel stores there depends on active arguments.
     pub(crate) constant: bool,
 }
@@ -260,7 +260,7 @@ impl OpSpec {
                 });
             }
             let covers = match effect {
-                // The declaration of an output counts: `covers_all` is the caller's promise.
+                // The declaration of an output counts: `each_element` is the caller's promise.
                 Effect::Overwrites => access.covers || pointer.covers,
                 Effect::Reads => access.covers && pointer.active,
                 Effect::Updates | Effect::Accumulates => false,
@@ -280,7 +280,7 @@ impl OpSpec {
                 effect,
                 value: pointer.value,
                 own: access.own,
-                covers_all: covers,
+                each_element: covers,
                 constant: access.constant,
             });
         }
@@ -296,7 +296,8 @@ impl OpSpec {
         };
         if adjoint.scratch {
             let words: u32 = adjoint.kept.iter().map(|kept| kept.words).sum();
-            self.settings.scratch = Some(Scratch::EachThread(words.max(1) as usize * 4 * TURNS));
+            self.settings.scratch =
+                Some(Scratch::EachThread(words.max(1) as usize * 4 * ITERATIONS));
         }
         self.settings.dimensions = adjoint.dimensions;
         self.settings.most_threads = adjoint.threads;
@@ -416,10 +417,10 @@ pub(super) fn copy(program: &Program) -> Program {
 fn logged(added: &[u64]) -> (usize, usize) {
     let mut counts = added.iter().map(|count| usize::try_from(*count).unwrap_or(usize::MAX));
     let outside = counts.next().unwrap_or(0);
-    let mut turns = 1usize;
+    let mut iterations = 1usize;
     let inside = counts.fold(0usize, |sum, count| {
-        turns = turns.saturating_mul(TURNS);
-        sum.saturating_add(count.saturating_mul(turns))
+        iterations = iterations.saturating_mul(ITERATIONS);
+        sum.saturating_add(count.saturating_mul(iterations))
     });
     (outside, inside)
 }

@@ -44,8 +44,8 @@ pub(crate) enum TapeBytes {
 /// use cuda_tape::{Element, OpSpec, Param, Primal};
 /// let spec = OpSpec::new("saxpy")
 ///     .param(Param::scalar("a", Element::F32).active())
-///     .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active())
-///     .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
+///     .param(Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").each_element().active())
+///     .param(Param::buffer("out", Element::F32).overwrites().len("n").each_element().active())
 ///     .param(Param::value("n"));
 /// // SAFETY: thread i touches element i of each buffer, in both kernels, and only if i < n; the adjoint
 /// // follows the binary interface.
@@ -183,7 +183,7 @@ impl OpSpec {
     /// Works like [`primal`](Self::primal) if only the primal knows how much memory it needs: it is launched with
     /// `COUNT` first, and the recording waits for the result.
     #[must_use]
-    pub fn counted_primal(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+    pub fn two_pass_primal(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.primal = Some((name.into(), TapeBytes::Counted));
         self
     }
@@ -228,7 +228,7 @@ impl OpSpec {
     }
 
     /// Declares that the kernels have a grid-stride loop: a launch of any size covers all elements of parameters with
-    /// [`Param::covers_all`].
+    /// [`Param::each_element`].
     ///
     /// Without this, a launch with fewer threads than such elements (or than the `count` of [`Param::len`]) is
     /// refused: the gradients of the elements that no thread reaches would stay uninitialised.

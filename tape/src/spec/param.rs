@@ -94,8 +94,8 @@ impl Argument {
 /// use cuda_tape::{Element, Param, Primal};
 /// let n = Param::value("n");
 /// let a = Param::scalar("a", Element::F32).active();
-/// let x = Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active();
-/// let out = Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active();
+/// let x = Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").each_element().active();
+/// let out = Param::buffer("out", Element::F32).overwrites().len("n").each_element().active();
 /// // struct Field { const float* values; int nx, ny; }
 /// let field = Param::structure("field", 16).pointer(0, Element::F32).reads(Primal::Entry).active();
 /// ```
@@ -281,7 +281,7 @@ impl Param {
     /// a condition other than the length skips elements: without it, the tape clears gradients first, and adjoints
     /// add to them.
     #[must_use]
-    pub fn covers_all(self) -> Self {
+    pub fn each_element(self) -> Self {
         self.last(|pointer| pointer.covers = true)
     }
 

@@ -75,6 +75,12 @@ fn make(loaded: &Loaded<'_>) -> Result<Op, DifferentiateError> {
             if error.refusals.iter().any(in_rust) {
                 error.refusals.retain(in_rust);
             }
+            // Nothing is known of such memory, so other reasons follow from it.
+            let is_slice = |refusal: &Refusal| refusal.message == OF_SLICES;
+            if error.refusals.iter().any(is_slice) {
+                error.refusals.retain(is_slice);
+            }
+            error.refusals.dedup_by(|a, b| (&a.user, &a.message) == (&b.user, &b.message));
             DifferentiateError::NotDifferentiable(error)
         }
         other => other,
@@ -91,13 +97,13 @@ const WORDS: [(&str, &str); 3] = [
     ("`geom::ad::stop`", "`stop_gradient`"),
 ];
 
+const OF_SLICES: &str = "shared memory whose length comes with the launch can't be differentiated: use `block.shared`, whose \
+     length is a constant, or an output";
+
 /// Replaces the ways out of C++ by those of Rust.
 fn say_for_rust(refusal: &mut Refusal) {
     let text = match refusal.reason {
-        Reason::SharedMemory if refusal.message.contains("comes with the launch") => {
-            "shared memory whose length comes with the launch can't be differentiated: use `block.shared`, whose length is \
-             a constant, or an output"
-        }
+        Reason::SharedMemory if refusal.message.contains("comes with the launch") => OF_SLICES,
         Reason::Bits => {
             "integer instructions change the bits of a number that depends on active inputs: compute with the number, \
              without `to_bits` and `from_bits`, or make it a constant by `stop_gradient`"

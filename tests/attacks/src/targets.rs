@@ -93,6 +93,7 @@ const NOT_TARGETS: &[(&str, &str)] = &[
         "a table of functions comes from `cuda_sys::Nvrtc::load_from` or `from_resolver`, which are unsafe",
     ),
     ("KernelSource::load_with_lines", "as `load_kernels`, with another option of the compiler"),
+    ("Layer::new", "plans, as `Lt::plan`; its tests record it in graphs and drop it"),
     ("Launches::context", "returns the context that the caller has passed"),
     ("gradcheck", "as `Gradcheck::run`"),
     (
@@ -103,7 +104,6 @@ const NOT_TARGETS: &[(&str, &str)] = &[
     ("Op::detach", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("Op::kernel", "an `Op` comes from `OpSpec::register`, which is unsafe"),
     ("FaceTree::new", "hidden in the documentation: for the crate's own tests and benchmarks"),
-    ("GeometryKernels::unprepared", "only with the feature `internals`: for the crate's own tests"),
     ("Pointed::memory", "of a trait in a private module"),
     ("upload", "as `DeviceBuffer::from_slice`, with the layout of an array"),
     ("Source::allocations", "of a trait in a private module"),

@@ -198,7 +198,7 @@ fn operations(gpu: &Gpu) -> Result<[Op; 2], Stop> {
         [x, mass, out]
     };
     let [x, mass, out] = each();
-    let said = [x, mass].map(|param| param.reads(Primal::Entry).covers_all());
+    let said = [x, mass].map(|param| param.reads(Primal::Entry).each_element());
     let [x, mass] = said;
     let by_hand = spec("density_f32", params([x, mass, out.accumulates()])).summands(|_| 0);
     // SAFETY: thread i reads points and masses of neighbours below n, and writes density i, only if i < n; the

@@ -60,14 +60,14 @@ impl Ops {
         let module = Module::compile(&gpu.context, &source)?;
         let vector =
             |name| Param::buffer(name, Element::vector(FloatType::F32, 3)).len("n").active();
-        let number = |name| Param::buffer(name, Element::F32).len("n").covers_all().active();
+        let number = |name| Param::buffer(name, Element::F32).len("n").each_element().active();
         let (x, v) = (vector("x").reads(Primal::None), vector("v").reads(Primal::Entry));
-        let [x1, v1] = ["x1", "v1"].map(|name| vector(name).overwrites().covers_all());
+        let [x1, v1] = ["x1", "v1"].map(|name| vector(name).overwrites().each_element());
         let n = Param::value("n");
         let step = |x, v| spec("step", [x, v, x1.clone(), v1.clone(), n.clone()]).summands(|_| 0);
-        let (each_x, each_v) = (x.clone().covers_all(), v.clone().covers_all());
+        let (each_x, each_v) = (x.clone().each_element(), v.clone().each_element());
         let loss = Param::buffer("loss", Element::F32).accumulates().len_fixed(1).active();
-        let of = vector("x").reads(Primal::Entry).covers_all();
+        let of = vector("x").reads(Primal::Entry).each_element();
         let energy = spec("energy", [of, loss, n.clone()]).grid_stride().summands(|_| 0);
         let saxpy = [
             Param::scalar("a", Element::F32).active(),

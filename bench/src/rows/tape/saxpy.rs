@@ -119,7 +119,7 @@ impl More {
         };
         let each =
             |element| ["x", "y", "out"].map(|name| Param::buffer(name, element).len("n").active());
-        let [x, y, out] = each(Element::F32).map(Param::covers_all);
+        let [x, y, out] = each(Element::F32).map(Param::each_element);
         let by_hand = [x.reads(Primal::Entry), y.reads(Primal::None), out.overwrites()];
         let generated = |name, element| spec(name, params(each(element)));
         let context = &gpu.context;

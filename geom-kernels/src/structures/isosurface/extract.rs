@@ -71,6 +71,7 @@ struct Search<'a, F> {
     signs: AllSigns,
     tiles: Vec<Tile>,
     counts: Counts,
+    map: RawIndexMap,
 }
 
 /// A tile with the vertices, or faces, that it writes.
@@ -103,7 +104,8 @@ impl<'a, F: Source> Search<'a, F> {
                 counts.status |= Counts::NOT_FINITE;
             }
         }
-        Ok(Self { field, iso, words, signs, tiles, counts })
+        let map = RawIndexMap::from(field.map());
+        Ok(Self { field, iso, words, signs, tiles, counts, map })
     }
 
     /// Returns the counts, and whether there is room for so many vertices and faces, whose numbers have 32 bits.
@@ -165,7 +167,7 @@ impl<'a, F: Source> Search<'a, F> {
 
     /// Writes as many faces as fit.
     fn write_faces(&self, faces: &mut [[u32; 3]]) -> Result<()> {
-        let mirrored = self.field.map().raw.mirrored != 0;
+        let mirrored = self.map.mirrored != 0;
         self.parts(faces, |tile| tile.faces)?.into_par_iter().for_each(|(n, faces)| {
             let cells = words_of(n, self.words).flat_map(|word| {
                 let cells = cells_of(self.field.around(&self.signs, word));
@@ -192,7 +194,7 @@ impl<'a, F: Source> Search<'a, F> {
 
     /// Returns the vertex on the edge along `axis` from this corner on, and its normal if that is wanted.
     fn vertex_on(&self, lower: Place, axis: usize, with_normal: bool) -> ([f32; 3], [f32; 3]) {
-        let (field, map) = (self.field, &self.field.map().raw);
+        let (field, map) = (self.field, &self.map);
         let upper = field.corner(lower, 4 >> axis);
         let value =
             |at: Place| field.values_of(at.word).get(at.lane as usize).copied().unwrap_or(f32::NAN);
@@ -368,7 +370,7 @@ pub fn count<F: Field>(field: &F, iso: f32) -> Result<Counts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isosurface::IndexToWorld;
+    use crate::isosurface::Map;
     use crate::structures::isosurface::field::{DenseField, TileSigns};
 
     /// The bytes of a search.
@@ -402,14 +404,14 @@ mod tests {
         {
             let center = dims.map(|n| n / 2);
             let values = ball(dims, center, outside);
-            let field = DenseField::new(&values, dims, IndexToWorld::default()).unwrap();
+            let field = DenseField::new(&values, dims, Map::default()).unwrap();
             let search = Search::new(&field, 0.0).unwrap();
             let (used, all) = (bytes(&search), size_of_val(&*values));
             assert!(used * 12 < all, "{used} bytes for a field of {all}");
 
             let cut = dims.map(|n| n.min(81));
             let values = ball(cut, cut.map(|n| n / 2), outside);
-            let field = DenseField::new(&values, cut, IndexToWorld::default()).unwrap();
+            let field = DenseField::new(&values, cut, Map::default()).unwrap();
             let wanted = Search::new(&field, 0.0).unwrap().counts;
             assert!(wanted.faces > 100);
             assert_eq!(search.counts, wanted, "{dims:?}");

@@ -3,7 +3,7 @@
 use cuda_safe::{Error, Result};
 use rayon::prelude::*;
 
-use crate::isosurface::{IndexToWorld, MOST_VALUES};
+use crate::isosurface::{MOST_VALUES, Map};
 
 /// For the 32 corners of a word: which are finite, and which of those are less than the surface's value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub struct Place {
 pub trait Source: Sync {
     /// Returns the number of words of 32 corners; 0 if there is no cell.
     fn words(&self) -> usize;
-    fn map(&self) -> &IndexToWorld;
+    fn map(&self) -> &Map;
     /// Returns the values of a word's corners, in the order of lanes.
     fn values_of(&self, word: u32) -> &[f32];
     /// Returns, of each lane's cell, the signs of its corners. What has no corner is not known.
@@ -155,7 +155,7 @@ pub struct DenseField<'a> {
     dims: [u32; 3],
     row_words: u32,
     words: usize,
-    map: IndexToWorld,
+    map: Map,
 }
 
 impl<'a> DenseField<'a> {
@@ -163,7 +163,7 @@ impl<'a> DenseField<'a> {
     ///
     /// # Errors
     /// Another number of values than nx ny nz; more than 2^32 values.
-    pub fn new(values: &'a [f32], dims: [usize; 3], map: IndexToWorld) -> Result<Self> {
+    pub fn new(values: &'a [f32], dims: [usize; 3], map: Map) -> Result<Self> {
         let [nx, ny, nz] = dims;
         let wanted = nx.checked_mul(ny).and_then(|n| n.checked_mul(nz));
         if wanted != Some(values.len()) {
@@ -201,7 +201,7 @@ impl Source for DenseField<'_> {
         self.words
     }
 
-    fn map(&self) -> &IndexToWorld {
+    fn map(&self) -> &Map {
         &self.map
     }
 
@@ -276,7 +276,7 @@ pub struct BlockField<'a> {
     stride: usize,
     origins: &'a [[i32; 3]],
     neighbors: &'a [[u32; 27]],
-    map: IndexToWorld,
+    map: Map,
 }
 
 impl<'a> BlockField<'a> {
@@ -291,7 +291,7 @@ impl<'a> BlockField<'a> {
         stride: usize,
         origins: &'a [[i32; 3]],
         neighbors: &'a [[u32; 27]],
-        map: IndexToWorld,
+        map: Map,
     ) -> Result<Self> {
         let (n, m) = (origins.len(), neighbors.len());
         if n != m {
@@ -314,7 +314,7 @@ impl<'a> BlockField<'a> {
         values: &'a [f32],
         origins: &'a [[i32; 3]],
         neighbors: &'a [[u32; 27]],
-        map: IndexToWorld,
+        map: Map,
     ) -> Self {
         Self { values, stride: BLOCK, origins, neighbors, map }
     }
@@ -381,7 +381,7 @@ impl Source for BlockField<'_> {
         self.blocks() * BLOCK_WORDS as usize
     }
 
-    fn map(&self) -> &IndexToWorld {
+    fn map(&self) -> &Map {
         &self.map
     }
 

@@ -1,7 +1,7 @@
 //! Marching cubes on the CPU: the surfaces of [`crate::isosurface`], with the same order and the same bits, on all cores.
 //!
 //! ```
-//! use geom_kernels::isosurface::IndexToWorld;
+//! use geom_kernels::isosurface::Map;
 //! use geom_kernels::structures::isosurface::{DenseField, extract};
 //!
 //! // The distance from a sphere of radius 0.8.
@@ -11,11 +11,11 @@
 //! let values: Vec<f32> =
 //!     (0..n * n * n).map(|i| distance(at(i / (n * n)), at(i / n % n), at(i % n))).collect();
 //!
-//! let map = IndexToWorld::new([-1.0; 3], [f64::from(spacing); 3])?;
+//! let map = Map::scaled([f64::from(spacing); 3], [-1.0; 3])?;
 //! let sphere = extract(&DenseField::new(&values, [n, n, n], map)?, 0.0)?;
 //! let volume = sphere.into_mesh().volume();
 //! assert!((volume - 2.13).abs() < 0.01);
-//! # Ok::<(), cuda_safe::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod cases;

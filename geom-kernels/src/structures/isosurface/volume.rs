@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::field::{AllSigns, BLOCK, BlockField, Field, Place, Signs, Source, reserved};
 use crate::Real;
-use crate::isosurface::IndexToWorld;
+use crate::isosurface::Map;
 use crate::structures::volume::{Region, Volume, lower_place, upper_place};
 use crate::volume::VolumeValue;
 
@@ -25,7 +25,7 @@ pub struct VolumeField {
     values: Vec<f32>,
     origins: Vec<[i32; 3]>,
     neighbors: Vec<[u32; 27]>,
-    map: IndexToWorld,
+    map: Map,
     is_complete: bool,
 }
 
@@ -33,9 +33,9 @@ impl VolumeField {
     /// Creates the field of a volume, whose values are rounded to f32. The field has the volume's map.
     ///
     /// # Errors
-    /// A map without inverse; more than 2^23 blocks; 2^31 or more block positions, of which each leaf contributes 27.
+    /// More than 2^23 blocks; 2^31 or more block positions, of which each leaf contributes 27.
     pub fn build<T: Real + VolumeValue>(volume: &Volume<T>) -> Result<Self> {
-        let map = IndexToWorld::affine(volume.map_rows())?;
+        let map = volume.grid().map();
         let borders = borders(volume);
         let leaves: Vec<[i32; 3]> = volume.grid().leaves().map(|leaf| leaf.origin()).collect();
         let (of_leaves, of_tiles) = (27 * leaves.len(), 27 * borders.places.len());
@@ -115,7 +115,7 @@ impl VolumeField {
 
     /// Returns the map to the world.
     #[must_use]
-    pub fn map(&self) -> IndexToWorld {
+    pub fn map(&self) -> Map {
         self.map
     }
 
@@ -133,7 +133,7 @@ impl Source for VolumeField {
         self.as_blocks().words()
     }
 
-    fn map(&self) -> &IndexToWorld {
+    fn map(&self) -> &Map {
         &self.map
     }
 

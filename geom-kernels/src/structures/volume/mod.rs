@@ -103,12 +103,6 @@ impl<T: VolumeValue> Volume<T> {
         &self.grid
     }
 
-    /// Returns the map's matrix, three rows of four; the last column is the translation.
-    pub(crate) fn map_rows(&self) -> [[f64; 4]; 3] {
-        let RawMap { m64: [a, b, c, d, e, f, g, h, i], v64: [x, y, z], .. } = self.map;
-        [[a, b, c, x], [d, e, f, y], [g, h, i, z]]
-    }
-
     /// Returns the grid.
     #[must_use]
     pub fn into_grid(self) -> Grid {

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use geom_kernels::{headers, layouts, program};
-use nvrtc::{Arch, Cache, Image, Options, Program};
+use nvrtc::{Arch, Image, Options, Program};
 
 use super::flags::flags;
 use super::{adjoints, boxes, bvh_queries, exact, maths, mesh, triangle, volume};
@@ -25,8 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 fn compiled(compiler: &Compiler, program: Program, options: Options) -> Result<Image, Failure> {
     let program = program.cuda_headers(false).options(options);
     // The oldest architecture that the crate supports: its code is the most restricted.
-    let image =
-        program.library(&compiler.library).cache(&Cache::off()).compile(Arch::compute(7, 5))?;
+    let image = program.library(&compiler.library).compile(Arch::compute(7, 5))?;
     ensure_eq!(image.log.trim(), "", "without warnings");
     Ok(image)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, HashGrid};
-use geom_kernels::isosurface::{DenseField, IndexToWorld, MarchingCubes, VolumeField};
+use geom_kernels::isosurface::{DenseField, Map, MarchingCubes, VolumeField};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{DenseOptions, Keep, Volume, VolumeOptions};
 use geom_kernels::{Aabb, GeometryKernels, Operation};
@@ -203,7 +203,7 @@ fn surfaces(device: &TestDevice) -> TestResult {
     {
         check(device, &[operation], |stream, geometry| {
             let (values, cubes) = (field(stream)?, MarchingCubes::new(geometry));
-            let field = DenseField::new(&values, [24; 3], IndexToWorld::new([0.0; 3], [1.0; 3])?)?;
+            let field = DenseField::new(&values, [24; 3], Map::default())?;
             if normals {
                 cubes.extract_with_normals(stream, &field, 0.0).map(drop)
             } else {

@@ -11,7 +11,7 @@ use crate::bits;
 #[must_use]
 pub fn suite() -> Suite {
     let mut cases = super::cases();
-    let schedules = vec![Schedules { slow: true, ..Schedules::of(&cases) }];
+    let schedules = vec![Schedules { slow: true, short: Some(&[]), ..Schedules::of(&cases) }];
     cases.extend(bits::cases());
     Suite {
         slow: SLOW.to_vec(),

@@ -126,7 +126,7 @@ gather_adjoint(const unsigned* index, unsigned n, T* gx, T* gout, const Frame& f
         grad_add(frame, 0, at(gx, index[i]), grad_take(frame, 1, at(gout, i)));
 }
 
-// out = x^(1 + i % 4) by a loop whose product is carried: what must be known of each turn
+// out = x^(1 + i % 4) by a loop whose product is carried: what must be known of each iteration
 template <typename T>
 __device__ void power(const T* x, T* out, unsigned n) {
     unsigned i = at_thread();
@@ -145,17 +145,17 @@ __device__ void power_adjoint(const T* x, unsigned n, T* gx, T* gout, const Fram
     unsigned i = at_thread();
     if (i >= n)
         return;
-    unsigned turns = 1 + i % 4;
-    T* before = scratch.take<T>(turns);
+    unsigned iterations = 1 + i % 4;
+    T* before = scratch.take<T>(iterations);
     if (!before)
         return;
     T product = T(1);
-    for (unsigned k = 0; k < turns; k++) {
+    for (unsigned k = 0; k < iterations; k++) {
         before[k] = product;
         product *= x[i];
     }
     T g = grad_take(frame, 1, at(gout, i)), sum = T(0);
-    for (unsigned k = turns; k-- > 0;) {
+    for (unsigned k = iterations; k-- > 0;) {
         sum += before[k] * g;
         g *= x[i];
     }

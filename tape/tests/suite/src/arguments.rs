@@ -123,7 +123,7 @@ fn empty_view<T: Number>(device: &TestDevice) -> TestResult {
         .reads(Primal::None)
         .len("m")
         .active();
-    let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
+    let out = Param::buffer("out", element).overwrites().len("n").each_element().active();
     let params = vec![from, out, Param::value("n"), Param::value("m")];
     let join = register(&module, spec::<T>("join", params))?;
     let mut rng = device.rng(911);

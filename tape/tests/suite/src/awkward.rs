@@ -337,8 +337,8 @@ fn no_gradient<T: Number>(device: &TestDevice) -> TestResult {
     let x = DeviceBuffer::from_slice(&stream, &numbers::<T>(&mut device.rng(820), N))?;
     let mut y = zeros::<T>(&stream, N)?;
     let params = |active: bool| {
-        let x = tape::Param::buffer("x", element).len("n").covers_all();
-        let out = tape::Param::buffer("out", element).overwrites().len("n").covers_all();
+        let x = tape::Param::buffer("x", element).len("n").each_element();
+        let out = tape::Param::buffer("out", element).overwrites().len("n").each_element();
         let of = |param: tape::Param| if active { param.active() } else { param };
         let a = tape::Param::scalar("a", element);
         vec![of(a), of(x), of(out), tape::Param::value("n")]

@@ -43,7 +43,7 @@ impl<T: Number> CustomOp for Gather<T> {
         unsafe { self.kernel.launch(pass.stream(), threads(n as usize), args) }
     }
 
-    fn log(&self) -> Option<usize> {
+    fn summands(&self) -> Option<usize> {
         self.log
     }
 }
@@ -69,8 +69,8 @@ fn own_kernels<T: Number>(device: &TestDevice) -> TestResult {
         let op = Gather {
             kernel: kernel.clone(),
             x: custom.reads(&x, Primal::None)?,
-            index: custom.keeps(&index_device)?,
-            out: custom.overwrites(&out)?,
+            index: custom.reads_inactive(&index_device, Primal::Entry)?,
+            out: custom.overwrites(&out, Primal::None)?,
             log,
         };
         custom.run(op, |stream| {
@@ -147,7 +147,7 @@ fn checkpoint<T: Number>(device: &TestDevice) -> TestResult {
             bend: ops.bend.clone(),
             times: 5,
             x: custom.reads(&x, Primal::Entry)?,
-            out: custom.overwrites(&out)?,
+            out: custom.overwrites(&out, Primal::None)?,
         };
         custom.run(op, |stream| {
             out.copy_from(stream, &x)?;

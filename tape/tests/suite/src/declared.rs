@@ -157,7 +157,7 @@ fn follow_from_the_declaration(device: &TestDevice) -> TestResult {
         ensure_eq!(out.to_vec(&stream)?, recorded);
     }
     let derived = kernels.derive_saxpy()?;
-    ensure!(derived.accesses.iter().all(|access| access.own && access.covers_all), "{derived}");
+    ensure!(derived.accesses.iter().all(|access| access.own && access.each_element), "{derived}");
     let (x, y, mut out) = (ones(&stream, 3)?, ones(&stream, 2)?, ones(&stream, 3)?);
     let unequal = Tape::record(&stream, |t| kernels.record_saxpy(t, 0.5, &x, &y, &mut out));
     refused(unequal, &["y.len() == n"])

@@ -330,7 +330,7 @@ fn vectors(device: &TestDevice) -> TestResult {
     let op = differentiate(device, spec, &program).map_err(failure)?;
     let derivation = op.derivation().ok_or_else(|| Failure::new("it was generated"))?;
     ensure!(
-        derivation.accesses.iter().all(|access| access.own && access.covers_all),
+        derivation.accesses.iter().all(|access| access.own && access.each_element),
         "{derivation:?}"
     );
     for n in [1usize, 33, 300] {
@@ -515,7 +515,7 @@ fn what_was_derived(device: &TestDevice) -> TestResult {
         effects,
         [("x", tape::Effect::Reads, true), ("out", tape::Effect::Overwrites, true)]
     );
-    ensure!(accesses.iter().all(|access| access.covers_all));
+    ensure!(accesses.iter().all(|access| access.each_element));
     let derivation = first.derivation().ok_or_else(|| Failure::new("there is no derivation"))?;
     let page = derivation.to_string();
     let line = "`x`: read; the adjoint reads it as it was before the launch; each thread has its own element, all are covered";

@@ -316,7 +316,7 @@ fn what_was_derived(device: &TestDevice) -> TestResult {
     let op =
         differentiate(device, spec(Element::F16), &of_halves::<f16>(SAXPY)).map_err(failure)?;
     let derivation = op.derivation().ok_or_else(|| Failure::new("it was generated"))?;
-    ensure!(derivation.accesses.iter().all(|access| access.own && access.covers_all), "{op:?}");
+    ensure!(derivation.accesses.iter().all(|access| access.own && access.each_element), "{op:?}");
     let eight = KERNELS.iter().find(|(name, ..)| *name == "eight at once").map_or("", |k| k.1);
     let op =
         differentiate(device, spec(Element::F16), &of_halves::<f16>(eight)).map_err(failure)?;

@@ -37,8 +37,8 @@ struct Told {
 }
 
 fn probe(device: &TestDevice) -> cuda_safe::Result<Op> {
-    let x = Param::buffer("x", Element::F32).reads(Primal::None).len("n").covers_all().active();
-    let out = Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active();
+    let x = Param::buffer("x", Element::F32).reads(Primal::None).len("n").each_element().active();
+    let out = Param::buffer("out", Element::F32).overwrites().len("n").each_element().active();
     let told = Param::buffer("told", Element::bytes(32)).overwrites().len_fixed(1);
     let spec = OpSpec::new("probe").param(x).param(out).param(told).param(Param::value("n"));
     register(&module(device)?, spec)
@@ -129,9 +129,9 @@ fn assign_and_drop(device: &TestDevice) -> TestResult {
 fn at_exit<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
     let out = Param::buffer("out", element).overwrites().with_value(Primal::Exit).len("n");
-    let params = vec![x, out.covers_all().active(), Param::value("n")];
+    let params = vec![x, out.each_element().active(), Param::value("n")];
     let invert = register(&module(device)?, spec::<T>("invert", params))?;
     let host: Vec<T> = numbers(&mut device.rng(861), N);
     let mut x = DeviceBuffer::from_slice(&stream, &host)?;
@@ -164,7 +164,7 @@ fn private<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
     let x =
-        Param::buffer("x", element).updates(Primal::EntryPrivate).len("n").covers_all().active();
+        Param::buffer("x", element).updates(Primal::EntryPrivate).len("n").each_element().active();
     let params = vec![x, Param::value("n")];
     let replay = register(&module(device)?, spec::<T>("replay", params))?;
     let host: Vec<T> = numbers(&mut device.rng(862), N);

@@ -101,12 +101,12 @@ impl Made<'_> {
 
     fn reads<T: Number>(self, name: &'static str) -> Param {
         let param = Param::buffer(name, <T as Number>::ELEMENT).len("n").active();
-        self.says(param, |param| param.reads(Primal::Entry).covers_all())
+        self.says(param, |param| param.reads(Primal::Entry).each_element())
     }
 
     fn written<T: Number>(self, name: &'static str) -> Param {
         let param = Param::buffer(name, <T as Number>::ELEMENT).len("n").active();
-        self.says(param, |param| param.overwrites().covers_all())
+        self.says(param, |param| param.overwrites().each_element())
     }
 }
 
@@ -172,7 +172,7 @@ impl Ops {
         let out = || how.written::<T>("out");
         let read = |param: Param| param.reads(Primal::Entry);
         let shared = |name| how.says(Param::buffer(name, element).len("n").active(), read);
-        let updates = |param: Param| param.updates(Primal::Entry).covers_all();
+        let updates = |param: Param| param.updates(Primal::Entry).each_element();
         let n = || Param::value("n");
         Ok(Self {
             scale: how.op::<T>(
@@ -276,7 +276,7 @@ impl Ops {
                     "series",
                     vec![how.says(reads("x"), |x| x.with_value(Primal::None)), out(), n()],
                 ),
-                |spec| spec.summands(|_| 0).counted_primal(format!("series_{}_primal", T::SUFFIX)),
+                |spec| spec.summands(|_| 0).two_pass_primal(format!("series_{}_primal", T::SUFFIX)),
             )?,
         })
     }

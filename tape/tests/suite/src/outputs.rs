@@ -164,8 +164,8 @@ fn accumulated<T: Number>(device: &TestDevice) -> TestResult {
 fn second<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
-    let out = |name| Param::buffer(name, element).overwrites().len("n").covers_all();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
+    let out = |name| Param::buffer(name, element).overwrites().len("n").each_element();
     let params = vec![x, out("one").active(), out("two"), Param::value("n")];
     let spec = spec::<T>("split", params).adjoint(format!("split_{}_one_adjoint", T::SUFFIX));
     let split = register(&module(device)?, spec)?;
@@ -205,8 +205,10 @@ fn memory_that_becomes_something_else(device: &TestDevice) -> TestResult {
     let x = DeviceBuffer::from_slice(&stream, &numbers::<f32>(&mut device.rng(887), N))?;
     let (mut y, mut loss) = (zeros::<f32>(&stream, N)?, zeros::<f32>(&stream, 1)?);
     let out = Param::buffer("out", Element::bytes(4)).overwrites().len("n");
-    let (all, some) =
-        (scale::<f32>(device, out.clone().covers_all(), false)?, scale::<f32>(device, out, false)?);
+    let (all, some) = (
+        scale::<f32>(device, out.clone().each_element(), false)?,
+        scale::<f32>(device, out, false)?,
+    );
     let c = DeviceBuffer::from_slice(&stream, &numbers::<f32>(&mut device.rng(888), N))?;
     let mut record = |op: &Op| {
         Tape::record(&stream, |t| {

@@ -62,7 +62,8 @@ fn op<T: Number>(device: &TestDevice, name: &str, params: Vec<Param>) -> cuda_sa
 /// The adjoint finds a copy of what was there before; the primal must not write to that.
 fn in_place<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
-    let x = Param::buffer("x", <T as Number>::ELEMENT).updates(Primal::Entry).len("n").covers_all();
+    let x =
+        Param::buffer("x", <T as Number>::ELEMENT).updates(Primal::Entry).len("n").each_element();
     let square = op::<T>(device, "square", vec![x.active(), Param::value("n")])?;
     let host: Vec<T> = numbers(&mut device.rng(901), N);
     let mut x = DeviceBuffer::from_slice(&stream, &host)?;
@@ -85,8 +86,8 @@ fn classes<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, element) = (device.stream()?, <T as Number>::ELEMENT);
     let params = vec![
         Param::scalar("a", element),
-        Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active(),
-        Param::buffer("out", element).overwrites().len("n").covers_all().active(),
+        Param::buffer("x", element).reads(Primal::Entry).len("n").each_element().active(),
+        Param::buffer("out", element).overwrites().len("n").each_element().active(),
         Param::value("n"),
     ];
     let scale = op::<T>(device, "scale", params)?;

@@ -42,8 +42,8 @@ const SOURCE: &str = "
 
 fn op(device: &TestDevice, kernel: &'static str, element: Element) -> Result<Op, Failure> {
     let spec = OpSpec::new(kernel)
-        .param(Param::buffer("x", element).len("n").covers_all().active())
-        .param(Param::buffer("out", element).len("n").covers_all().active())
+        .param(Param::buffer("x", element).len("n").each_element().active())
+        .param(Param::buffer("out", element).len("n").each_element().active())
         .param(Param::value("n"));
     let program = Program::new(SOURCE).name("seeds.cu");
     differentiate(device, spec, &program).map_err(failure)

@@ -33,7 +33,7 @@ fn too_few<T: Number>(device: &TestDevice) -> TestResult {
     let (one, n) = (T::of(1.0), N as u32);
     let constant = {
         let x = Param::buffer("x", <T as Number>::ELEMENT).reads(Primal::Entry).len("n").active();
-        let out = Param::buffer("out", <T as Number>::ELEMENT).overwrites().len("n").covers_all();
+        let out = Param::buffer("out", <T as Number>::ELEMENT).overwrites().len("n").each_element();
         let a = Param::scalar("a", <T as Number>::ELEMENT).active();
         let params = vec![a, x, out.active(), Param::value("n")];
         register(&module(device)?, spec::<T>("scale", params))?
@@ -81,8 +81,8 @@ fn too_few<T: Number>(device: &TestDevice) -> TestResult {
 /// out = 3 x, by a kernel with a loop.
 fn triple<T: Number>(device: &TestDevice, says_so: bool) -> cuda_safe::Result<Op> {
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
-    let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
+    let out = Param::buffer("out", element).overwrites().len("n").each_element().active();
     let spec = spec::<T>("triple", vec![x, out, Param::value("n")]).summands(|_| 0);
     let spec = if says_so { spec.grid_stride() } else { spec };
     register(&module(device)?, spec)

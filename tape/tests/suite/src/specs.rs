@@ -147,7 +147,7 @@ fn an_argument_of_one_type(device: &TestDevice) -> TestResult {
     let covering = OpSpec::new("first")
         .without_adjoint()
         .param(Param::argument::<&Table<'_, f32>>("table"))
-        .param(out().covers_all())
+        .param(out().each_element())
         .param(Param::value("n"))
         .dimensions(2);
     refused(register(&module, covering.clone()), "a launch in 2 dimensions")?;
@@ -171,9 +171,9 @@ fn another_abi_is_told(device: &TestDevice) -> TestResult {
     let module = Module::compile(device.context(), tape::program(OTHER).name("other.cu"))?;
     let spec = OpSpec::new("copy")
         .param(
-            Param::buffer("x", Element::F32).reads(Primal::None).len_fixed(1).covers_all().active(),
+            Param::buffer("x", Element::F32).reads(Primal::None).len_fixed(1).each_element().active(),
         )
-        .param(Param::buffer("out", Element::F32).overwrites().len_fixed(1).covers_all().active())
+        .param(Param::buffer("out", Element::F32).overwrites().len_fixed(1).each_element().active())
         // There is a status, which says so.
         .scratch(|_| 0);
     let op = register(&module, spec)?;

@@ -323,7 +323,8 @@ fn record(
 ) -> cuda_safe::Result<Handle<f32>> {
     let mut custom = t.custom();
     let handle = custom.reads(x, Primal::None)?;
-    let op = Copied { out: custom.overwrites(&*y)?, x: other.unwrap_or(handle), panics };
+    let op =
+        Copied { out: custom.overwrites(&*y, Primal::None)?, x: other.unwrap_or(handle), panics };
     custom.run(op, |stream| y.copy_from(stream, x))?;
     Ok(handle)
 }

@@ -31,7 +31,11 @@ pub fn suite() -> Suite {
                 why: "the slot of faults is managed memory where none can be pinned",
             },
         ],
-        schedules: vec![Schedules { any_order: &ANY_ORDER, ..Schedules::of(&cases) }],
+        schedules: vec![Schedules {
+            short: Some(&SEVERAL_STREAMS),
+            any_order: &ANY_ORDER,
+            ..Schedules::of(&cases)
+        }],
         kernels: vec![kernels],
         checked: CHECKED.to_vec(),
         ..Suite::new("-p cuda-tape --test suite", cases)
@@ -54,8 +58,18 @@ const ANY_ORDER: [&str; 5] = [
     "tape::unfinished::graphs_of_another_thread",
 ];
 
+/// How the names of the other tests begin whose work a seed can order.
+const SEVERAL_STREAMS: [&str; 6] = [
+    "tape::chains::",
+    "tape::libm::derivatives_of_",
+    "tape::refusals::three_dimensions",
+    "tape::rust::neighbors_in_periodic_boxes",
+    "tape::rust::sums_over_neighbors",
+    "tape::unborrowed::",
+];
+
 /// Tests that took more than 0.9 s without a fault, on one core of an AMD EPYC on 2026-11-28.
-const SLOW: [&str; 52] = [
+const SLOW: [&str; 53] = [
     "tape::chains::against_differences_and_doubles",
     "tape::chains::of_generated_adjoints",
     "tape::gradcheck::kinks_are_not_blamed_f32",
@@ -82,6 +96,7 @@ const SLOW: [&str; 52] = [
     "tape::rust::neighbors_in_periodic_boxes",
     "tape::rust::neighbors_over_blocks",
     "tape::rust::of_a_cell_with_memory",
+    "tape::rust::of_a_chain",
     "tape::rust::of_a_network_in_shared_memory",
     "tape::rust::of_attention",
     "tape::rust::of_cloth",

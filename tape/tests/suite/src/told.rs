@@ -49,7 +49,7 @@ fn another_abi_at_registration(device: &TestDevice) -> TestResult {
     };
     let element = tape::Element::F32;
     let op = |version: &str| {
-        let x = Param::buffer("x", element).updates(Primal::Entry).len("n").covers_all().active();
+        let x = Param::buffer("x", element).updates(Primal::Entry).len("n").each_element().active();
         register(&compile(version)?, spec::<f32>("bend", vec![x, Param::value("n")]))
     };
     op("1")?;
@@ -62,8 +62,8 @@ fn another_abi_at_registration(device: &TestDevice) -> TestResult {
 /// An operation whose primal gets 16 bytes, or enough.
 fn series<T: Number>(device: &TestDevice, enough: bool) -> cuda_safe::Result<Op> {
     let element = <T as Number>::ELEMENT;
-    let x = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
-    let out = Param::buffer("out", element).overwrites().len("n").covers_all().active();
+    let x = Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
+    let out = Param::buffer("out", element).overwrites().len("n").each_element().active();
     let spec = spec::<T>("series", vec![x, out, Param::value("n")]);
     let bytes =
         if enough { |_: &cuda_safe::LaunchConfig| N * 8 } else { |_: &cuda_safe::LaunchConfig| 16 };

@@ -57,7 +57,7 @@ where
     tape.record_again(stream, |t| {
         t.watch(x)?;
         let mut custom = t.custom();
-        let (from, to) = (custom.reads(x, Primal::Entry)?, custom.overwrites(&*y)?);
+        let (from, to) = (custom.reads(x, Primal::Entry)?, custom.overwrites(&*y, Primal::None)?);
         custom.run(Does(adjoint, from, to), |s| y.copy_from(s, x))
     })
 }
@@ -216,7 +216,7 @@ fn guards_of_the_host(device: &TestDevice) -> TestResult {
             let mut custom = t.custom();
             let from = custom.reads(&*of, Primal::Entry)?;
             custom.reads(&x, Primal::None)?;
-            let to = custom.overwrites(&y)?;
+            let to = custom.overwrites(&y, Primal::None)?;
             let adjoint = move |pass: &mut Adjoint<'_>, from, _| {
                 let mut of = locked(&held);
                 let mut guard = of.host_mut()?;
@@ -257,7 +257,7 @@ fn an_adjoint_that_writes_what_is_kept(device: &TestDevice) -> TestResult {
                 t.launch(&ops.multiply, threads(N), (&*k, &x, &mut y, N as u32))?;
                 let mut custom = t.custom();
                 let from = custom.reads(&y, Primal::None)?;
-                let to = custom.overwrites(&z)?;
+                let to = custom.overwrites(&z, Primal::None)?;
                 custom.run(Does(adjoint, from, to), |s| z.copy_from(s, &y))
             })?;
         }
@@ -305,7 +305,7 @@ fn an_adjoint_that_launches_graphs(device: &TestDevice) -> TestResult {
         t.watch(&x)?;
         t.launch(two, threads(N), (2.0f32, &x, &mut y, N as u32))?;
         let mut custom = t.custom();
-        let (from, to) = (custom.reads(&y, Primal::None)?, custom.overwrites(&z)?);
+        let (from, to) = (custom.reads(&y, Primal::None)?, custom.overwrites(&z, Primal::None)?);
         custom.run(Does(adjoint, from, to), |s| z.copy_from(s, &y))
     })?;
     // Its memory and gradients live as long as the graph; what the closure has borrowed goes on living here.

@@ -52,7 +52,7 @@ impl<T: Number> CustomOp for Gather<T> {
         Ok(())
     }
 
-    fn log(&self) -> Option<usize> {
+    fn summands(&self) -> Option<usize> {
         Some(4 * N)
     }
 }
@@ -71,8 +71,8 @@ fn panics<T: Number>(device: &TestDevice) -> TestResult {
         let op = Gather {
             kernel: kernel.clone(),
             x: custom.reads(&x, Primal::None)?,
-            index: custom.keeps(&index)?,
-            out: custom.overwrites(y)?,
+            index: custom.reads_inactive(&index, Primal::Entry)?,
+            out: custom.overwrites(y, Primal::None)?,
             panics,
         };
         // Nobody looks at the output.
@@ -158,8 +158,8 @@ fn dirty_sums<T: Number>(device: &TestDevice) -> TestResult {
     let element = <T as Number>::ELEMENT;
     let params = vec![
         Param::scalar("a", element).active(),
-        Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active(),
-        Param::buffer("out", element).overwrites().len("n").covers_all().active(),
+        Param::buffer("x", element).reads(Primal::Entry).len("n").each_element().active(),
+        Param::buffer("out", element).overwrites().len("n").each_element().active(),
         Param::value("n"),
     ];
     // There is a status, which says so.

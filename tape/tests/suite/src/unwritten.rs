@@ -1,10 +1,9 @@
 //! Passes in graphs over recordings that have not run, in whole or in part: nothing is followed that nobody wrote.
 
 use cuda_safe::{Context, DeviceBuffer, Stream};
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
-use geom_kernels::volume::nanovdb::Map;
+use geom_kernels::isosurface::{Counts, DenseField, Map, MarchingCubes, Output};
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
-use tape::{Adjoint, CustomOp, Recorder, Seeds, Tape};
+use tape::{Adjoint, CustomOp, Primal, Recorder, Seeds, Tape};
 
 use super::awkward::refused;
 use super::basics::{close, tolerance};
@@ -109,7 +108,7 @@ fn copies_of_a_volume(device: &TestDevice) -> TestResult {
             volume.record_sample(t, &samples, Interpolation::Trilinear, &mut *values)?;
             // Says that it writes to the volume: the tape keeps a copy of it for the sample's adjoint.
             let mut custom = t.custom();
-            custom.writes(volume.variables::<f32>()?)?;
+            custom.overwrites_inactive(volume.variables::<f32>()?, Primal::None)?;
             custom.run(Nothing, |_| Ok(()))
         },
         |tape, stream| tape.backward_with(stream, &Seeds::new().with(&*values.borrow(), &seeds)?),
@@ -127,7 +126,7 @@ fn edges_of_a_surface(device: &TestDevice) -> TestResult {
     // The last word of a row is not full.
     let host: Vec<f32> = (0..360).map(|i| if i % 7 < 3 { -1.0 } else { 1.0 }).collect();
     let numbers = DeviceBuffer::from_slice(&stream, &host)?;
-    let field = DenseField::new(&numbers, [3, 3, 40], IndexToWorld::default())?;
+    let field = DenseField::new(&numbers, [3, 3, 40], Map::default())?;
     let surface = std::cell::RefCell::new((
         DeviceBuffer::<[f32; 3]>::zeroed(&stream, 4096)?,
         DeviceBuffer::<[u32; 3]>::zeroed(&stream, 4096)?,

@@ -87,8 +87,8 @@ where
             Param::structure("line", size_of::<L>())
                 .scalar_at(0, element)
                 .scalar_at(size_of::<T>(), element),
-            Param::buffer("x", element).len("n").covers_all().active(),
-            Param::buffer("out", element).overwrites().len("n").covers_all().active(),
+            Param::buffer("x", element).len("n").each_element().active(),
+            Param::buffer("out", element).overwrites().len("n").each_element().active(),
             Param::value("n"),
         ],
     );
@@ -338,7 +338,7 @@ fn deterministic_refuses<T: Number>(device: &TestDevice) -> TestResult {
     let (stream, ops) = (device.stream()?, Ops::of::<T>(device)?);
     let element = <T as Number>::ELEMENT;
     let params = || {
-        let x = Param::buffer("x", element).reads(Primal::Entry).len("n").covers_all().active();
+        let x = Param::buffer("x", element).reads(Primal::Entry).len("n").each_element().active();
         let loss = Param::buffer("loss", element).accumulates().len_fixed(1).active();
         vec![x, loss, Param::value("n")]
     };

@@ -355,9 +355,11 @@ fn graphs_outlive_plans(lab: &Lab) -> TestResult {
         let wanted = N as f32 * start[2 * ((N - k) % N)];
         ensure!((got[0] - wanted).abs() < 1e-3 * N as f32, "{k}: {} is not {wanted}", got[0]);
     }
+    let mut made = Some(Generator::with(&stream, Sequence::philox(3), curand)?);
     let held = lab.in_fork(|| {
         let generator = Generator::new(&stream, Sequence::philox(1));
-        Plan::new(&context, N).is_err() && generator.is_err()
+        let closed = made.take().map(Generator::close);
+        Plan::new(&context, N).is_err() && generator.is_err() && matches!(closed, Some(Err(_)))
     })?;
     ensure!(held, "the child was not refused, or hangs");
     Ok(())

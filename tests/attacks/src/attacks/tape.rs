@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use cuda_safe::{DeviceBuffer, LaunchConfig, Result, kernels};
 use geom_kernels::GeometryKernels;
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
-use geom_kernels::volume::nanovdb::Map;
+use geom_kernels::isosurface::{Counts, DenseField, Map, MarchingCubes, Output};
 use geom_kernels::volume::{DenseOptions, Interpolation, Samples, Volume, VolumeOptions};
 use tape::{Adjoint, CustomOp, Handle, Primal, Recorder, Saved, Seeds, Tape};
 use test_harness::{TestResult, ensure, ensure_eq};
@@ -55,7 +54,7 @@ fn pass_over_a_volume_that_never_ran(lab: &Lab) -> TestResult {
         volume.record_sample(t, &samples, Interpolation::Trilinear, &mut *values)?;
         // Says that it writes to the volume: the tape keeps a copy of it for the sample's adjoint.
         let mut custom = t.custom();
-        custom.writes(volume.variables::<f32>()?)?;
+        custom.overwrites_inactive(volume.variables::<f32>()?, Primal::None)?;
         custom.run(Nothing, |_| Ok(()))
     };
     // Loads the kernels, which a capture can't.
@@ -95,7 +94,7 @@ fn pass_over_an_isosurface_that_never_ran(lab: &Lab) -> TestResult {
     let marching = MarchingCubes::new(&GeometryKernels::new(&context));
     let values: Vec<f32> = (0..360).map(|i| if i % 7 < 3 { -1.0 } else { 1.0 }).collect();
     let values = DeviceBuffer::from_slice(&stream, &values)?;
-    let field = DenseField::new(&values, [3, 3, 40], IndexToWorld::default())?;
+    let field = DenseField::new(&values, [3, 3, 40], Map::default())?;
     let mut vertices = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 4096)?;
     let mut faces = DeviceBuffer::<[u32; 3]>::zeroed(&stream, 4096)?;
     let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 1)?;
@@ -175,7 +174,7 @@ fn upload_beside_a_pass(lab: &Lab) -> TestResult {
             t.watch(&x)?;
             let mut custom = t.custom();
             let x_kept = custom.reads(&x, Primal::Entry)?;
-            custom.overwrites(&y)?;
+            custom.overwrites(&y, Primal::None)?;
             custom.run(Reads { x: x_kept, go, uploaded, seen }, |s| y.copy_from(s, &x))
         })?;
         let seed = DeviceBuffer::<f32>::zeroed(&stream, n)?;
@@ -268,7 +267,7 @@ fn a_value_beside_its_own_memory(lab: &Lab) -> TestResult {
         t.watch(&*from)?;
         let mut custom = t.custom();
         let kept = custom.reads(&*from, Primal::Entry)?;
-        custom.overwrites(&y)?;
+        custom.overwrites(&y, Primal::None)?;
         let op = Overwrites { x: kept, memory: x.clone(), kernels };
         custom.run(op, |s| y.copy_from(s, &*from))
     })?;

@@ -31,8 +31,11 @@ pub use parent::{Outcome, Ran, Unit, run_all_with};
 #[derive(Clone, Default)]
 pub struct Schedules {
     pub tests: Vec<(&'static str, Test)>,
-    /// Whether they are slow and mostly on one stream: then a short run takes those about graphs or streams.
+    /// Whether they are slow: then a deep run first tries one seed of each, not twenty.
     pub slow: bool,
+    /// If they are mostly on one stream: how the names of those begin that a short run takes beside those about graphs or
+    /// streams. Without it a short run takes all.
+    pub short: Option<&'static [&'static str]>,
     /// Tests whose claim is about time or progress, which a seed decides here; and why.
     pub apart: &'static [(&'static str, &'static str)],
     /// Tests whose numbers are sums that atomics add in any order: those of passes that were not asked
@@ -162,20 +165,20 @@ fn part() -> (usize, usize) {
         .unwrap_or((0, 1))
 }
 
-/// Those that may be in question; of slow ones in a short run only those about graphs or streams.
+/// Those that may be in question.
 fn candidates() -> Vec<Candidate> {
     let (part, of) = part();
     let of_order = |name: &str| name.contains("graph") || name.contains("stream");
+    let of_short = |name: &str, short: Option<&[&str]>| {
+        short.is_none_or(|short| of_order(name) || short.iter().any(|it| name.starts_with(it)))
+    };
     let tests = suite().schedules.iter().flat_map(|these| {
         let apart = |test: &str| these.apart.iter().any(|(name, _)| *name == test);
         let names = these.tests.iter().map(|&(name, _)| name).filter(move |name| !apart(name));
+        let names = names.filter(move |name| deep() || of_short(name, these.short));
         names.map(|name| Candidate { name, slow: these.slow })
     });
-    tests
-        .filter(|Candidate { name, slow }| deep() || !slow || of_order(name))
-        .skip(part)
-        .step_by(of)
-        .collect()
+    tests.skip(part).step_by(of).collect()
 }
 
 /// What the runs of one test have come to.
@@ -228,6 +231,12 @@ fn play(
 }
 
 fn every_seed() -> TestResult {
+    for these in &suite().schedules {
+        for begin in these.short.unwrap_or_default() {
+            let named = these.tests.iter().any(|(name, _)| name.starts_with(begin));
+            ensure!(named, "there is no test {begin} to run under seeds");
+        }
+    }
     let (mut sums, mut wrong) = (Sums::new(), Vec::new());
     let candidates = candidates();
     let probes = |test: &Candidate| match (deep(), test.slow) {

@@ -37,8 +37,9 @@ pub fn probe(name: &str, instruction: &str) -> String {
     }
     // Not every `.target` and `.version` has the type.
     let quad = if text.contains("%quad") { "\n\t.reg .b128 %quad;" } else { "" };
+    let byte = if text.contains("%byte") { "\n\t.reg .b8 %byte;" } else { "" };
     format!(
         ".visible .entry {name}()\n{{\n\t.reg .b16 %h<16>;\n\t.reg .b32 %r<40>;\n\t.reg .b64 %w<16>, \
-         %base;\n\t.reg .pred %p<8>;{quad}\n\t{text};\n$L_end:\n\tret;\n}}\n"
+         %base;\n\t.reg .pred %p<8>;{quad}{byte}\n\t{text};\n$L_end:\n\tret;\n}}\n"
     )
 }

@@ -2,7 +2,7 @@
 
 use cuda_safe::{DeviceBuffer, LaunchConfig};
 use geom_kernels::Real;
-use geom_kernels::isosurface::{DenseField, IndexToWorld};
+use geom_kernels::isosurface::{DenseField, Map};
 
 use super::differences::{OF_F32, OF_F64, Skipped, gradients, near};
 use super::{ISOSURFACE_SOURCE, both, count, point, row};
@@ -98,7 +98,7 @@ impl Vertices<'_> {
     fn run<T: Real>(&self, kernel: &str) -> Result<Vec<[f64; 17]>, Failure> {
         let (stream, n) = (self.device.stream()?, self.asked.len());
         let values = DeviceBuffer::from_slice(&stream, self.values)?;
-        let field = DenseField::new(&values, DIMS, IndexToWorld::affine(self.rows)?)?;
+        let field = DenseField::new(&values, DIMS, Map::from_rows(self.rows)?)?;
         let rows = DeviceBuffer::from_slice(&stream, self.rows.as_flattened())?;
         let input: Vec<T> = self.asked.as_flattened().iter().map(|x| T::narrow(*x)).collect();
         let input = DeviceBuffer::from_slice(&stream, &input)?;

@@ -205,7 +205,7 @@ fn checkpoint<T: Number + Plain>(lab: &Lab, book: &mut Book, ops: &Ops) -> TestR
         let op = Checkpoint {
             bend: ops.bend.clone(),
             x: custom.reads(&x, Primal::Entry)?,
-            out: custom.overwrites(&out)?,
+            out: custom.overwrites(&out, Primal::None)?,
         };
         custom.run(op, |stream| {
             out.copy_from(stream, &x)?;

@@ -66,19 +66,20 @@ impl Ops {
         let module = module(device, source, nvrtc::Options::new())?;
         let (point, word) = (<[T; 3] as Differentiable>::ELEMENT, Element::bytes(4));
         let name = |name: &str| format!("{name}_{}", T::SUFFIX);
-        let x = || Param::buffer("x", point).updates(Primal::Entry).len("n").covers_all().active();
+        let x =
+            || Param::buffer("x", point).updates(Primal::Entry).len("n").each_element().active();
         let reads = |name: &'static str, element| {
-            Param::buffer(name, element).reads(Primal::Entry).len("n").covers_all().active()
+            Param::buffer(name, element).reads(Primal::Entry).len("n").each_element().active()
         };
         let answers = |name: &'static str, value| {
-            Param::buffer(name, word).overwrites().with_value(value).len("n").covers_all()
+            Param::buffer(name, word).overwrites().with_value(value).len("n").each_element()
         };
         let end = |spec: OpSpec| spec.param(Param::value("n"));
         let closest = OpSpec::new(name("closest"))
             .param(Param::buffer("vertices", point).reads(Primal::Entry).len("count").active())
             .param(Param::value("count"))
             .param(reads("x", point))
-            .param(Param::buffer("p", point).overwrites().len("n").covers_all().active())
+            .param(Param::buffer("p", point).overwrites().len("n").each_element().active())
             .param(answers("answers", Primal::Exit))
             .summands(|launch| 9 * (launch.grid.count() * launch.block.count()) as usize);
         let follow = OpSpec::new(name("follow"))
@@ -98,7 +99,7 @@ impl Ops {
                 Param::buffer("x", <[f32; 3] as Differentiable>::ELEMENT)
                     .updates(Primal::Entry)
                     .len("n")
-                    .covers_all()
+                    .each_element()
                     .active(),
             )
             .param(Param::buffer("found", found).reads(Primal::Entry).len("n").active())

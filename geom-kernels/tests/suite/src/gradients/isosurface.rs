@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::isosurface::{
-    BlockField, Counts, DenseField, IndexToWorld, MarchingCubes, Output, VolumeField,
+    BlockField, Counts, DenseField, Map, MarchingCubes, Output, VolumeField,
 };
 use geom_kernels::mesh::{MeshOptions, PointQueries};
 use geom_kernels::tape::DifferentiableValue;
-use geom_kernels::volume::nanovdb::Map;
 use geom_kernels::volume::{DenseOptions, Volume, VolumeOptions};
 use tape::{Differentiable, Seeds, Tape};
 
@@ -116,7 +115,7 @@ fn dense_fields(device: &TestDevice) -> TestResult {
         let host = values(&mut rng, voxels.len());
         let at = |[x, y, z]: [i32; 3]| ((x * dims[1] as i32 + y) * dims[2] as i32 + z) as usize;
         let given = DeviceBuffer::from_slice(&stream, &host)?;
-        let field = DenseField::new(&given, dims, IndexToWorld::affine(ROWS)?)?;
+        let field = DenseField::new(&given, dims, Map::from_rows(ROWS)?)?;
         let plain = marching.extract(&stream, &field, ISO)?;
         let wide: Vec<f64> = host.iter().map(|x| f64::from(*x)).collect();
         let inside = |p: [i32; 3]| (0..3).all(|k| p[k] < dims[k] as i32);
@@ -162,7 +161,7 @@ fn blocks(device: &TestDevice) -> TestResult {
     }
     let voxels: Vec<[i32; 3]> = places.keys().copied().collect();
     let given = DeviceBuffer::from_slice(&stream, &host)?;
-    let map = IndexToWorld::affine(ROWS)?;
+    let map = Map::from_rows(ROWS)?;
     let (at, beside) = (
         DeviceBuffer::from_slice(&stream, &origins)?,
         DeviceBuffer::from_slice(&stream, &neighbors)?,
@@ -253,13 +252,13 @@ fn room_that_is_not_needed(device: &TestDevice) -> TestResult {
     let dims = [4, 5, 40];
     let host = values(&mut rng, dims.iter().product());
     let given = DeviceBuffer::from_slice(&stream, &host)?;
-    let field = DenseField::new(&given, dims, IndexToWorld::default())?;
+    let field = DenseField::new(&given, dims, Map::default())?;
     let plain = marching.extract(&stream, &field, ISO)?;
     let found = plain.vertices.to_vec(&stream)?;
     let wide: Vec<f64> = host.iter().map(|x| f64::from(*x)).collect();
     let at = |[x, y, z]: [i32; 3]| ((x * 5 + y) * 40 + z) as usize;
     let inside = |p: [i32; 3]| (0..3).all(|k| p[k] < dims[k] as i32);
-    let rows = IndexToWorld::default().rows();
+    let rows = Map::default().rows();
     let edges = edges_of(&found, &lattice(dims), inside, |p| wide[at(p)], &rows)?;
     for room in [found.len() + 50, found.len(), found.len() / 2, 1] {
         let weights = points(&mut rng, room, 1.0);
@@ -298,7 +297,7 @@ fn fields_without_cells(device: &TestDevice) -> TestResult {
     for (dims, value) in [([1, 4, 4], -1.0f32), ([4, 4, 4], 1.0), ([0, 4, 4], 0.0)] {
         let n = dims.iter().product::<usize>();
         let given = DeviceBuffer::from_slice(&stream, &vec![value; n])?;
-        let field = DenseField::new(&given, dims, IndexToWorld::default())?;
+        let field = DenseField::new(&given, dims, Map::default())?;
         let mut vertices = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 3)?;
         let mut faces = DeviceBuffer::<[u32; 3]>::zeroed(&stream, 3)?;
         let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 1)?;
@@ -323,7 +322,7 @@ fn fields_without_cells(device: &TestDevice) -> TestResult {
 fn distances_from_a_surface(device: &TestDevice) -> TestResult {
     let (stream, mut rng, user) = (device.stream()?, device.rng(1464), User::new(device)?);
     let dims = [5, 5, 5];
-    let map = IndexToWorld::new([-1.0; 3], [0.5; 3])?;
+    let map = Map::scaled([0.5; 3], [-1.0; 3])?;
     let host: Vec<f32> = lattice(dims)
         .into_iter()
         .map(|p| {
@@ -369,7 +368,7 @@ fn deterministic_bits(device: &TestDevice) -> TestResult {
     let marching = MarchingCubes::new(&device.geometry());
     let dims = [9, 9, 64];
     let given = DeviceBuffer::from_slice(&stream, &values(&mut rng, dims.iter().product()))?;
-    let field = DenseField::new(&given, dims, IndexToWorld::affine(ROWS)?)?;
+    let field = DenseField::new(&given, dims, Map::from_rows(ROWS)?)?;
     let n = marching.extract(&stream, &field, ISO)?.vertices.len();
     let seeds = DeviceBuffer::from_slice(&stream, &points(&mut rng, n, 1.0))?;
     let mut all = Vec::new();
@@ -402,7 +401,7 @@ fn what_is_refused(device: &TestDevice) -> TestResult {
     let mut normals = DeviceBuffer::<[f32; 3]>::zeroed(&stream, 3)?;
     let mut faces = DeviceBuffer::<[u32; 3]>::zeroed(&stream, 3)?;
     let mut counts = DeviceBuffer::<Counts>::zeroed(&stream, 1)?;
-    let field = DenseField::new(&given, [2; 3], IndexToWorld::default())?;
+    let field = DenseField::new(&given, [2; 3], Map::default())?;
     let with_normals = Tape::record(&stream, |t| {
         let output = Output::new(&mut vertices, &mut faces, &mut counts).normals(&mut normals);
         marching.record_extract_into(t, &field, ISO, output)
@@ -427,6 +426,7 @@ fn what_is_refused(device: &TestDevice) -> TestResult {
 
 /// What a graph works on.
 struct State {
+    map: Map,
     given: DeviceBuffer<f32>,
     vertices: DeviceBuffer<[f32; 3]>,
     faces: DeviceBuffer<[u32; 3]>,
@@ -440,8 +440,8 @@ const GRAPH_DIMS: [usize; 3] = [4, 5, 33];
 
 impl State {
     fn forward(&mut self, stream: &Stream) -> cuda_safe::Result<()> {
-        let Self { given, vertices, faces, counts, marching, tape, .. } = self;
-        let field = DenseField::new(&*given, GRAPH_DIMS, IndexToWorld::affine(ROWS)?)?;
+        let Self { map, given, vertices, faces, counts, marching, tape, .. } = self;
+        let field = DenseField::new(&*given, GRAPH_DIMS, *map)?;
         tape.record_again(stream, |t| {
             t.watch(&*given)?;
             let output = Output::new(&mut *vertices, &mut *faces, &mut *counts);
@@ -463,6 +463,7 @@ fn in_graphs(device: &TestDevice) -> TestResult {
     let vertices = DeviceBuffer::zeroed(&stream, room)?;
     let ones = DeviceBuffer::from_slice(&stream, &weights)?;
     let mut state = State {
+        map: Map::from_rows(ROWS)?,
         given: DeviceBuffer::from_slice(&stream, &values(&mut rng, count))?,
         weights: ones,
         vertices,

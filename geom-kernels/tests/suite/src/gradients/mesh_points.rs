@@ -8,7 +8,7 @@ use geom_kernels::mesh::{
 use tape::{Recorder, Seeds, Tape};
 
 use super::user::{User, threads};
-use super::{near, points, refused, slopes, wide};
+use super::{near, points, refused, slopes, slopes_of_terms, wide};
 use crate::Geometry;
 use geom_oracle::plain::{closest, is_inside, point};
 use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
@@ -87,20 +87,19 @@ fn closest_points(device: &TestDevice) -> TestResult {
             .collect();
         let seeds = DeviceBuffer::from_slice(&stream, &seeds)?;
         tape.backward_with(&stream, &Seeds::new().with(&out, &seeds)?)?;
-        let loss = |vertices: &[f64], queries: &[f64]| {
-            let one = |(i, w): (usize, &[f32; 6])| {
-                let found = closest(vertices, &soup.faces, point(queries, i));
-                let [x, y, z] = found.position;
-                let all = [x, y, z, found.distance * found.distance, found.u, found.v];
-                all.iter().zip(w).map(|(a, w)| a * f64::from(*w)).sum::<f64>()
-            };
-            weights.iter().enumerate().map(one).sum::<f64>()
+        let one = |vertices: &[f64], i: usize, query: [f64; 3]| {
+            let found = closest(vertices, &soup.faces, query);
+            let [x, y, z] = found.position;
+            let all = [x, y, z, found.distance * found.distance, found.u, found.v];
+            all.iter().zip(&weights[i]).map(|(a, w)| a * f64::from(*w)).sum::<f64>()
         };
         let (vertices, at) = (wide(&soup.points), wide(&host));
+        let loss = |vertices: &[f64]| (0..n).map(|i| one(vertices, i, point(&at, i))).sum();
         let by_query = tape.gradient(&queries)?.to_vec(&stream)?;
-        near(by_query.as_flattened(), &slopes(&at, |q| loss(&vertices, q)))?;
+        let wanted = slopes_of_terms(&at, |i, query| one(&vertices, i, point(query, 0)));
+        near(by_query.as_flattened(), &wanted)?;
         let by_vertex = tape.gradient(mesh.points())?.to_vec(&stream)?;
-        near(by_vertex.as_flattened(), &slopes(&vertices, |v| loss(v, &at)))?;
+        near(by_vertex.as_flattened(), &slopes(&vertices, loss))?;
     }
     Ok(())
 }
@@ -143,18 +142,19 @@ fn check_distances(
             if signed && is_inside(&vertices, &stone.faces, point(&at, i)) { -1.0 } else { 1.0 }
         };
         let sides: Vec<f64> = (0..n).map(side).collect();
-        let loss = |vertices: &[f64], queries: &[f64]| {
-            let one = |i| closest(vertices, &stone.faces, point(queries, i)).distance * sides[i];
-            (0..n).map(|i| one(i) * f64::from(weights[i])).sum::<f64>()
+        let one = |vertices: &[f64], i: usize, query: [f64; 3]| {
+            closest(vertices, &stone.faces, query).distance * sides[i] * f64::from(weights[i])
         };
+        let loss = |vertices: &[f64]| (0..n).map(|i| one(vertices, i, point(&at, i))).sum();
         for (i, got) in out.to_vec(&stream)?.into_iter().enumerate() {
             let wanted = closest(&vertices, &stone.faces, point(&at, i)).distance * sides[i];
             ensure!((f64::from(got) - wanted).abs() < 1e-5, "{got}, not {wanted}");
         }
         let by_query = tape.gradient(&queries)?.to_vec(&stream)?;
-        near(by_query.as_flattened(), &slopes(&at, |q| loss(&vertices, q)))?;
+        let wanted = slopes_of_terms(&at, |i, query| one(&vertices, i, point(query, 0)));
+        near(by_query.as_flattened(), &wanted)?;
         let by_vertex = tape.gradient(mesh.points())?.to_vec(&stream)?;
-        near(by_vertex.as_flattened(), &slopes(&vertices, |v| loss(v, &at)))?;
+        near(by_vertex.as_flattened(), &slopes(&vertices, loss))?;
     }
     Ok(())
 }

@@ -69,6 +69,11 @@ fn slopes(x: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<Option<f64>> {
     sides.iter().map(|side| smooth(side).then_some((side.0 + side.1) / 2.0)).collect()
 }
 
+/// As [`slopes`], of a sum of terms, of which each depends on three of `x` alone.
+fn slopes_of_terms(x: &[f64], term: impl Fn(usize, &[f64]) -> f64) -> Vec<Option<f64>> {
+    x.chunks_exact(3).enumerate().flat_map(|(i, own)| slopes(own, |own| term(i, own))).collect()
+}
+
 /// The derivative by each of `x`, of four points that are `h` apart: what is left out is h^4 / 30 of a fifth
 /// derivative. None where `f` has no value, which is how it says that something changes on the way.
 fn fine_slopes(x: &[f64], h: f64, mut f: impl FnMut(&[f64]) -> Option<f64>) -> Vec<Option<f64>> {

@@ -3,7 +3,7 @@
 
 use bytemuck::Zeroable;
 use cuda_safe::DeviceBuffer;
-use geom_kernels::isosurface::{DenseField, IndexToWorld, MarchingCubes};
+use geom_kernels::isosurface::{DenseField, Map, MarchingCubes};
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, PointQueries, Ray, RayHit, Sign, Surface, Topology,
     TriangleMesh, shapes,
@@ -284,7 +284,7 @@ fn surfaces_through_lattice_points(device: &TestDevice) -> TestResult {
     host[12] = -1.0;
     host[4] = -0.5;
     let given = DeviceBuffer::from_slice(&stream, &host)?;
-    let field = DenseField::new(&given, [3; 3], IndexToWorld::default())?;
+    let field = DenseField::new(&given, [3; 3], Map::default())?;
     let mut surface = None;
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&given)?;
@@ -305,7 +305,7 @@ fn surfaces_through_lattice_points(device: &TestDevice) -> TestResult {
     ensure_eq!(by[22], 0.0);
     // A field that is the value everywhere has none at all.
     let flat = DeviceBuffer::<f32>::zeroed(&stream, 27)?;
-    let field = DenseField::new(&flat, [3; 3], IndexToWorld::default())?;
+    let field = DenseField::new(&flat, [3; 3], Map::default())?;
     let plain = MarchingCubes::new(&device.geometry()).extract(&stream, &field, 0.0)?;
     ensure_eq!(plain.vertices.len(), 0);
     Ok(())

@@ -29,12 +29,12 @@ impl User {
         let (one, three) = (Element::F32, Element::vector(FloatType::F32, 3));
         let transform = OpSpec::new("transform")
             .param(Param::buffer("rows", one).reads(Primal::Entry).len_fixed(12).active())
-            .param(Param::buffer("q", three).reads(Primal::Entry).len("n").covers_all().active())
-            .param(Param::buffer("out", three).overwrites().len("n").covers_all().active())
+            .param(Param::buffer("q", three).reads(Primal::Entry).len("n").each_element().active())
+            .param(Param::buffer("out", three).overwrites().len("n").each_element().active())
             .param(Param::value("n"))
             .summands(|launch| 12 * (launch.grid.count() * launch.block.count()) as usize);
         let add_squares = OpSpec::new("add_squares")
-            .param(Param::buffer("x", one).reads(Primal::Entry).len("n").covers_all().active())
+            .param(Param::buffer("x", one).reads(Primal::Entry).len("n").each_element().active())
             .param(Param::buffer("loss", one).accumulates().len_fixed(1).active())
             .param(Param::value("n"))
             .summands(|_| 0);
@@ -47,7 +47,9 @@ impl User {
             .param(Param::value("n"))
             .summands(|_| 0);
         let bend = OpSpec::new("bend")
-            .param(Param::buffer("x", three).updates(Primal::Entry).len("n").covers_all().active())
+            .param(
+                Param::buffer("x", three).updates(Primal::Entry).len("n").each_element().active(),
+            )
             .param(Param::value("n"))
             .summands(|_| 0);
         // SAFETY: thread i touches element i of each buffer, and only if i < n, but for the twelve rows and the

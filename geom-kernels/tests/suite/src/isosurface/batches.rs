@@ -1,7 +1,7 @@
 //! Memory of the caller's, and what is refused.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
+use geom_kernels::isosurface::{Counts, DenseField, Map, Output};
 
 use super::Fixture;
 use super::inputs::{Values, broken, noise};
@@ -37,7 +37,7 @@ fn into(
 ) -> Result<Written, Failure> {
     let stream = &fixture.stream;
     let there = DeviceBuffer::from_slice(stream, &values.data)?;
-    let field = DenseField::new(&there, values.dims, IndexToWorld::default())?;
+    let field = DenseField::new(&there, values.dims, Map::default())?;
     let blank = vec![[UNTOUCHED; 3]; vertex_room + 10];
     let mut vertices = DeviceBuffer::from_slice(stream, &blank)?;
     let mut normals = DeviceBuffer::from_slice(stream, &blank)?;
@@ -69,7 +69,7 @@ fn too_little_room_is_told(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(930);
     for values in [noise(&mut rng, [20, 13, 33]), broken(&mut rng, [5, 6, 70], 30)] {
-        let all = fixture.extract(&values, IndexToWorld::default(), 0.0)?;
+        let all = fixture.extract(&values, Map::default(), 0.0)?;
         let (v, f) = (all.mesh.points.len(), all.mesh.faces.len());
         ensure!(v > 600 && f > 600, "{v}, {f}");
         let rooms = [
@@ -117,7 +117,7 @@ fn too_little_room_is_told(device: &TestDevice) -> TestResult {
 
 fn wrong_arguments_are_refused(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
-    let (stream, map) = (&fixture.stream, IndexToWorld::default());
+    let (stream, map) = (&fixture.stream, Map::default());
     let values = DeviceBuffer::<f32>::zeroed(stream, 24)?;
     let field = DenseField::new(&values, [2, 3, 4], map)?;
     for dims in [[2, 3, 5], [0, 3, 4], [usize::MAX, usize::MAX, 24], [1 << 40, 1 << 40, 1 << 40]] {

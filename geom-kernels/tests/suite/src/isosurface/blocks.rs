@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::isosurface::{BlockField, IndexToWorld, TriangleBuffers};
+use geom_kernels::isosurface::{BlockField, Map, TriangleBuffers};
 use geom_kernels::mesh::MeshOptions;
 
 use super::Fixture;
@@ -59,12 +59,7 @@ impl Blocks {
         Self { values: all.split_off(before.min(all.len())), stride, origins, neighbors }
     }
 
-    fn extract(
-        &self,
-        fixture: &Fixture,
-        map: IndexToWorld,
-        iso: f32,
-    ) -> Result<TriangleBuffers, Failure> {
+    fn extract(&self, fixture: &Fixture, map: Map, iso: f32) -> Result<TriangleBuffers, Failure> {
         let stream = &fixture.stream;
         let values = DeviceBuffer::from_slice(stream, &self.values)?;
         let origins = DeviceBuffer::from_slice(stream, &self.origins)?;
@@ -121,9 +116,9 @@ fn blocks_are_a_dense_field_with_unknown_numbers(device: &TestDevice) -> TestRes
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(950);
     let dims = [24, 16, 24];
-    let scaled = IndexToWorld::new([0.5, -1.0, 2.0], [0.1, 0.2, -0.3])?;
+    let scaled = Map::scaled([0.1, 0.2, -0.3], [0.5, -1.0, 2.0])?;
     let origins = [[0; 3], [-16, 8, -8], [1 << 20, -(1 << 20), 64]];
-    let maps = [IndexToWorld::default(), scaled];
+    let maps = [Map::default(), scaled];
     for round in 0..6 {
         let values = match round % 3 {
             0 => noise(&mut rng, dims),
@@ -195,7 +190,7 @@ fn a_sphere_in_the_blocks_around_it(device: &TestDevice) -> TestResult {
     });
     ensure!(some.len() > 50 && some.len() < places(&ball).len());
     shuffle(&mut device.rng(951), &mut some);
-    let map = IndexToWorld::new([0.0; 3], [0.1; 3])?;
+    let map = Map::scaled([0.1; 3], [0.0; 3])?;
     let there = Blocks::of(&ball, &some, 24, [-27, -24, -24]).extract(&fixture, map, 0.0)?;
     ensure!(there.counts.is_complete() && !there.counts.not_finite());
     let whole = fixture.extract(&ball, map, 0.0)?;
@@ -225,7 +220,7 @@ fn blocks_that_contradict_each_other(device: &TestDevice) -> TestResult {
                 }
             }
         }
-        let there = blocks.extract(&fixture, IndexToWorld::default(), 0.0)?;
+        let there = blocks.extract(&fixture, Map::default(), 0.0)?;
         ensure!(there.counts.vertices > 1000 && there.counts.faces > 1000);
         there.download(&fixture.stream)?;
     }
@@ -234,7 +229,7 @@ fn blocks_that_contradict_each_other(device: &TestDevice) -> TestResult {
 
 fn wrong_blocks_are_refused(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
-    let (stream, map) = (&fixture.stream, IndexToWorld::default());
+    let (stream, map) = (&fixture.stream, Map::default());
     let values = DeviceBuffer::<f32>::zeroed(stream, 1536)?;
     let origins = DeviceBuffer::<[i32; 3]>::zeroed(stream, 3)?;
     let neighbors = DeviceBuffer::<[u32; 27]>::zeroed(stream, 3)?;

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use geom_kernels::isosurface::IndexToWorld;
+use geom_kernels::isosurface::Map;
 use geom_kernels::mesh::{MeshOptions, MeshReport};
 
 use super::Fixture;
@@ -18,12 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-fn report(
-    fixture: &Fixture,
-    values: &Values,
-    map: IndexToWorld,
-    iso: f32,
-) -> Result<MeshReport, Failure> {
+fn report(fixture: &Fixture, values: &Values, map: Map, iso: f32) -> Result<MeshReport, Failure> {
     let surface = fixture.buffers(values, map, iso)?;
     let stream = &fixture.stream;
     let host = surface.download(stream)?;
@@ -37,7 +32,7 @@ fn report(
 fn closed_surfaces_are_watertight(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(910);
-    let map = IndexToWorld::new([0.0; 3], [0.5, 1.0, 2.0])?;
+    let map = Map::scaled([0.5, 1.0, 2.0], [0.0; 3])?;
     for (name, values) in [
         ("noise", noise(&mut rng, [14, 13, 15])),
         ("steps", steps(&mut rng, [14, 13, 15])),
@@ -57,7 +52,7 @@ fn closed_surfaces_are_watertight(device: &TestDevice) -> TestResult {
     for at in 0..27 {
         let lone = [at / 9 + 1, at / 3 % 3 + 30, at % 3 + 30];
         let values = Values::from_fn([5, 34, 34], |at| if at == lone { -1.0 } else { 1.0 });
-        let report = report(&fixture, &values, IndexToWorld::default(), 0.0)?;
+        let report = report(&fixture, &values, Map::default(), 0.0)?;
         ensure_eq!((report.points, report.faces, report.euler_characteristic), (6, 8, 2));
         ensure!(report.watertight && (report.volume - 1.0 / 6.0).abs() < 1e-6, "{report:?}");
     }
@@ -67,7 +62,7 @@ fn closed_surfaces_are_watertight(device: &TestDevice) -> TestResult {
 fn spheres_and_tori(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let spacing = [0.5, 0.25, 0.5];
-    let map = IndexToWorld::new([10.0, -3.0, 0.0], spacing)?;
+    let map = Map::scaled(spacing, [10.0, -3.0, 0.0])?;
     let cell: f64 = spacing.iter().product();
     let r = 12.4;
     let ball = sphere([30, 31, 32], [14.3, 15.1, 15.7], r);
@@ -92,14 +87,14 @@ fn spheres_and_tori(device: &TestDevice) -> TestResult {
 fn mirrored_maps_turn_faces_around(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let ball = sphere([16, 16, 40], [7.4, 7.8, 20.0], 5.5);
-    let volume = report(&fixture, &ball, IndexToWorld::default(), 0.0)?.volume;
+    let volume = report(&fixture, &ball, Map::default(), 0.0)?.volume;
     ensure!(volume > 600.0);
     let turned = [[0.0, 1.0, 0.0, 2.0], [1.0, 0.0, 0.0, -5.0], [0.0, 0.0, 1.0, 0.0]];
     for map in [
-        IndexToWorld::new([0.0; 3], [-1.0, 1.0, 1.0])?,
-        IndexToWorld::new([0.0; 3], [-1.0, -1.0, 1.0])?,
-        IndexToWorld::new([0.0; 3], [-1.0; 3])?,
-        IndexToWorld::affine(turned)?,
+        Map::scaled([-1.0, 1.0, 1.0], [0.0; 3])?,
+        Map::scaled([-1.0, -1.0, 1.0], [0.0; 3])?,
+        Map::scaled([-1.0; 3], [0.0; 3])?,
+        Map::from_rows(turned)?,
     ] {
         let report = report(&fixture, &ball, map, 0.0)?;
         ensure!(report.watertight && (report.volume / volume - 1.0).abs() < 1e-6, "{report:?}");

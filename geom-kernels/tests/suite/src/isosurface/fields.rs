@@ -1,6 +1,6 @@
 //! Dense fields of all kinds and sizes, bit for bit, and without the table.
 
-use geom_kernels::isosurface::IndexToWorld;
+use geom_kernels::isosurface::Map;
 
 use super::inputs::{Values, broken, extremes, gyroid, noise, sphere, steps};
 use super::oracle::Oracle;
@@ -27,7 +27,7 @@ pub(super) fn check(
     fixture: &Fixture,
     name: &str,
     values: &Values,
-    map: IndexToWorld,
+    map: Map,
     iso: f32,
 ) -> Result<usize, Failure> {
     let fail = |e: Failure| Failure::new(format!("{name}, {:?}: {e}", values.dims));
@@ -58,7 +58,7 @@ pub(super) fn check(
 fn surfaces_are_the_oracles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(900);
-    let map = IndexToWorld::new([-1.0, 0.25, 3.0], [0.1, 0.2, 0.05])?;
+    let map = Map::scaled([0.1, 0.2, 0.05], [-1.0, 0.25, 3.0])?;
     let dims = [9, 8, 34];
     for _ in 0..3 {
         ensure!(check(&fixture, "noise", &noise(&mut rng, dims), map, 0.1)? > 1000);
@@ -76,7 +76,7 @@ fn surfaces_are_the_oracles(device: &TestDevice) -> TestResult {
 fn fields_of_any_size(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(901);
-    let map = IndexToWorld::default();
+    let map = Map::default();
     for n in [0, 1, 2, 3, 31, 32, 33, 64, 65] {
         for axis in 0..3 {
             let mut dims = [3, 4, 3];
@@ -101,7 +101,7 @@ fn fields_of_any_size(device: &TestDevice) -> TestResult {
 fn fields_of_many_tiles(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(902);
-    let map = IndexToWorld::default();
+    let map = Map::default();
     let ball = sphere([40, 32, 40], [30.0, 16.0, 25.0], 8.0);
     ensure!(check(&fixture, "sphere", &ball, map, 0.0)? > 1000);
     let mut values = noise(&mut rng, [45, 32, 33]);
@@ -125,7 +125,7 @@ fn fields_of_many_tiles(device: &TestDevice) -> TestResult {
 fn numbers_that_are_not_finite_make_holes(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(903);
-    let map = IndexToWorld::default();
+    let map = Map::default();
     for one_in in [3, 20, 500] {
         for dims in [[7, 6, 33], [4, 5, 64], [12, 3, 31]] {
             check(&fixture, "broken", &broken(&mut rng, dims, one_in), map, 0.0)?;
@@ -145,7 +145,7 @@ fn numbers_that_are_not_finite_make_holes(device: &TestDevice) -> TestResult {
 fn values_beyond_all_numbers(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(904);
-    let map = IndexToWorld::default();
+    let map = Map::default();
     let values = noise(&mut rng, [8, 9, 40]);
     for iso in [1.5, -1.5, f32::MAX, -f32::MAX] {
         ensure_eq!(check(&fixture, "beyond", &values, map, iso)?, 0);
@@ -165,14 +165,14 @@ fn any_affine_map(device: &TestDevice) -> TestResult {
     for _ in 0..6 {
         let rows = [[0; 4]; 3].map(|row| row.map(|_: i32| f64::from(rng.float())));
         mirrored += usize::from(super::oracle::determinant(&rows) < 0.0);
-        check(&fixture, "a map", &values, IndexToWorld::affine(rows)?, 0.0)?;
+        check(&fixture, "a map", &values, Map::from_rows(rows)?, 0.0)?;
     }
     ensure!(mirrored > 0 && mirrored < 6);
     let singular = [[1.0, 2.0, 3.0, 0.0], [2.0, 4.0, 6.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-    ensure!(IndexToWorld::affine(singular).is_err());
-    ensure!(IndexToWorld::new([0.0; 3], [1.0, 0.0, 1.0]).is_err());
-    ensure!(IndexToWorld::new([f64::NAN, 0.0, 0.0], [1.0; 3]).is_err());
-    ensure!(IndexToWorld::new([0.0; 3], [1e200; 3]).is_err());
+    ensure!(Map::from_rows(singular).is_err());
+    ensure!(Map::scaled([1.0, 0.0, 1.0], [0.0; 3]).is_err());
+    ensure!(Map::scaled([1.0; 3], [f64::NAN, 0.0, 0.0]).is_err());
+    ensure!(Map::scaled([1e200; 3], [0.0; 3]).is_err());
     Ok(())
 }
 
@@ -180,7 +180,7 @@ fn any_affine_map(device: &TestDevice) -> TestResult {
 fn the_oracle_finds_wrong_faces() -> TestResult {
     let values = noise(&mut Rng::new(906), [5, 6, 7]);
     let oracle = Oracle::new(&values, 0.0);
-    let right = oracle.mesh(&IndexToWorld::default()).faces;
+    let right = oracle.mesh(&Map::default()).faces;
     oracle.check_faces(&right)?;
     for i in 0..right.len() {
         let mut faces = right.clone();

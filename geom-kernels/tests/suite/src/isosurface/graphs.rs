@@ -1,7 +1,7 @@
 //! Surfaces in graphs.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, Output};
+use geom_kernels::isosurface::{Counts, DenseField, Map, Output};
 
 use super::Fixture;
 use super::inputs::{noise, sphere};
@@ -23,7 +23,7 @@ struct State {
 fn graphs_follow_the_field(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let stream = &fixture.stream;
-    let (dims, map) = ([18, 17, 35], IndexToWorld::new([1.0; 3], [0.5; 3])?);
+    let (dims, map) = ([18, 17, 35], Map::scaled([0.5; 3], [1.0; 3])?);
     let room = [3000, 6000];
     let state = State {
         values: DeviceBuffer::zeroed(stream, dims.iter().product())?,

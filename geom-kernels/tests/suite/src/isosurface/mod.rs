@@ -14,7 +14,7 @@ mod volume;
 
 use cuda_safe::{DeviceBuffer, Stream};
 use geom_kernels::GeometryKernels;
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, TriangleBuffers};
+use geom_kernels::isosurface::{Counts, DenseField, Map, MarchingCubes, TriangleBuffers};
 use geom_kernels::mesh::TriangleMesh;
 
 use self::inputs::Values;
@@ -60,18 +60,13 @@ impl Fixture {
         Ok(Self { stream: device.stream()?, cubes: MarchingCubes::new(&geometry), geometry })
     }
 
-    fn buffers(
-        &self,
-        values: &Values,
-        map: IndexToWorld,
-        iso: f32,
-    ) -> Result<TriangleBuffers, Failure> {
+    fn buffers(&self, values: &Values, map: Map, iso: f32) -> Result<TriangleBuffers, Failure> {
         let there = DeviceBuffer::from_slice(&self.stream, &values.data)?;
         let field = DenseField::new(&there, values.dims, map)?;
         Ok(self.cubes.extract_with_normals(&self.stream, &field, iso)?)
     }
 
-    fn extract(&self, values: &Values, map: IndexToWorld, iso: f32) -> Result<Extracted, Failure> {
+    fn extract(&self, values: &Values, map: Map, iso: f32) -> Result<Extracted, Failure> {
         let there = self.buffers(values, map, iso)?;
         let Some(normals) = &there.normals else {
             return Err(Failure::new("normals were asked for"));

@@ -1,6 +1,6 @@
 //! Normals: against the host's gradients, and across faces.
 
-use geom_kernels::isosurface::IndexToWorld;
+use geom_kernels::isosurface::Map;
 
 use super::Fixture;
 use super::inputs::{Values, broken, noise, sphere};
@@ -37,10 +37,10 @@ fn normals_are_those_of_the_gradient(device: &TestDevice) -> TestResult {
     // A rotation with a scale for each axis and a shear, and one that mirrors.
     let sheared = [[0.0, 2.0, 0.3, 1.0], [-0.5, 0.0, 0.0, 2.0], [0.0, 0.0, 4.0, 3.0]];
     let maps = [
-        IndexToWorld::default(),
-        IndexToWorld::new([0.0; 3], [1e-3, 2e-3, 5.0])?,
-        IndexToWorld::new([0.0; 3], [1.0, -3.0, 1.0])?,
-        IndexToWorld::affine(sheared)?,
+        Map::default(),
+        Map::scaled([1e-3, 2e-3, 5.0], [0.0; 3])?,
+        Map::scaled([1.0, -3.0, 1.0], [0.0; 3])?,
+        Map::from_rows(sheared)?,
     ];
     for map in maps {
         for values in [noise(&mut rng, dims), broken(&mut rng, dims, 9)] {
@@ -71,7 +71,7 @@ fn normals_are_those_of_the_gradient(device: &TestDevice) -> TestResult {
     }
     // No gradient at all: zero. (Differences of the two sides cancel.)
     let odd = Values::from_fn([4, 4, 4], |[x, y, z]| if (x + y + z) % 2 == 0 { -1.0 } else { 1.0 });
-    let found = fixture.extract(&odd, IndexToWorld::default(), 0.0)?;
+    let found = fixture.extract(&odd, Map::default(), 0.0)?;
     let inner = |p: &[f32; 3]| p.iter().all(|x| *x >= 1.0 && *x <= 2.0);
     let pairs = found.mesh.points.iter().zip(&found.normals).filter(|(p, _)| inner(p));
     ensure!(pairs.clone().count() > 0 && pairs.into_iter().all(|(_, n)| *n == [0.0; 3]));
@@ -83,7 +83,7 @@ fn normals_of_a_sphere(device: &TestDevice) -> TestResult {
     let center = [11.3, 11.8, 12.1];
     let ball = sphere([24, 24, 25], center, 9.0);
     for mirror in [1.0, -1.0] {
-        let map = IndexToWorld::new([0.0; 3], [mirror, 1.0, 1.0])?;
+        let map = Map::scaled([mirror, 1.0, 1.0], [0.0; 3])?;
         let found = fixture.extract(&ball, map, 0.0)?;
         let out = |p: [f32; 3]| -> [f64; 3] {
             let center = [mirror * center[0], center[1], center[2]];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use geom_kernels::isosurface::IndexToWorld;
+use geom_kernels::isosurface::Map;
 use geom_kernels::mesh::TriangleMesh;
 
 use super::generator::{self, ends, step};
@@ -91,7 +91,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Bit for bit.
-    pub(super) fn mesh(&self, map: &IndexToWorld) -> TriangleMesh {
+    pub(super) fn mesh(&self, map: &Map) -> TriangleMesh {
         let rows = map.rows();
         let mirrored = determinant(&rows) < 0.0;
         let place = |edge: &LatticeEdge| {

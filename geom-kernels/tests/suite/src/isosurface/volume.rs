@@ -1,9 +1,9 @@
 //! Surfaces in sparse volumes: those of dense fields with the same values, and closed wherever leaves end.
 
 use cuda_safe::DeviceBuffer;
-use geom_kernels::isosurface::{Counts, IndexToWorld, Output, TriangleBuffers, VolumeField};
+use geom_kernels::isosurface::{Counts, Map, Output, TriangleBuffers, VolumeField};
 use geom_kernels::mesh::{MeshOptions, MeshReport};
-use geom_kernels::volume::nanovdb::{Builder, Map};
+use geom_kernels::volume::nanovdb::Builder;
 use geom_kernels::volume::{Capacity, DenseOptions, Keep, Volume, VolumeOptions, VolumeValue};
 
 use super::blocks::{shapes, sorted};
@@ -393,7 +393,7 @@ fn graphs_follow_a_volume(device: &TestDevice) -> TestResult {
         let within = values.within(4.0);
         let mut oracle = Oracle::new(&within, 0.0);
         oracle.origin = origin.map(|x| x - 1);
-        let wanted = oracle.mesh(&IndexToWorld::default());
+        let wanted = oracle.mesh(&Map::default());
         let counts = graph.state().counts.to_vec(stream)?[0];
         ensure!(counts.is_complete() && !counts.not_finite());
         let (v, f) = (counts.vertices as usize, counts.faces as usize);

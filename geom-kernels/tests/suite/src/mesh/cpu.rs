@@ -97,7 +97,7 @@ const NOTHING: ClosestPoint =
 fn points_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
     let fixture = Fixture::new(device)?;
     let mut rng = device.rng(870);
-    let n = if thorough(device) { 2000 } else { 200 };
+    let n = if thorough(device) { 2000 } else { 100 };
     for input in inputs(&mut rng, u32::from(thorough(device)))? {
         let mut points = Around::new(&input).points(&mut rng, n);
         points.extend(invalid_points());
@@ -198,7 +198,7 @@ fn refits_have_the_bits_of_the_device(device: &TestDevice) -> TestResult {
     let mut rng = device.rng(872);
     let options = MeshOptions::default().topology();
     for input in inputs(&mut rng, 0)?.into_iter().step_by(2) {
-        let points = Around::new(&input).points(&mut rng, 100);
+        let points = Around::new(&input).points(&mut rng, 50);
         let mut mesh = fixture.mesh(&input.mesh, options)?;
         let mut cpu = structures::Mesh::new(&input.mesh, options)?;
         let mut bent = Input::new(&input.name, input.mesh.clone());

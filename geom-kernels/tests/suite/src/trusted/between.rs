@@ -8,7 +8,7 @@ use std::time::Duration;
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, GraphExec, Stream, WriteView};
 use geom_kernels::Ray;
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
-use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
+use geom_kernels::isosurface::{BlockField, Map, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, RayHit, shapes};
 
 use super::locked;
@@ -166,7 +166,7 @@ fn neighbors_that_change_between_count_and_faces(device: &TestDevice) -> TestRes
         let mut graph = copies(device, &shared, &states[after])?;
         let other = device.stream()?;
         let there = locked(&shared);
-        let field = BlockField::new(&values, 512, &origins, &*there, IndexToWorld::default())?;
+        let field = BlockField::new(&values, 512, &origins, &*there, Map::default())?;
         // What is found without a change; and the kernels are loaded.
         let wanted = cubes.extract(stream, &field, 0.0)?.counts;
         spoil(stream, 0x7fff_fff0)?;
@@ -215,7 +215,7 @@ fn faces_of_contradictory_blocks(device: &TestDevice) -> TestResult {
     let values = DeviceBuffer::from_slice(stream, &values)?;
     let origins = DeviceBuffer::from_slice(stream, &origins)?;
     let neighbors = DeviceBuffer::from_slice(stream, &neighbors)?;
-    let field = BlockField::new(&values, 512, &origins, &neighbors, IndexToWorld::default())?;
+    let field = BlockField::new(&values, 512, &origins, &neighbors, Map::default())?;
     let cubes = MarchingCubes::new(&device.geometry());
     let mut found = Vec::new();
     for number in [0x7fff_fff0, 0x0012_3456] {

@@ -3,7 +3,7 @@
 use cuda_safe::{DeviceBuffer, ErrorKind, Stream};
 use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
-use geom_kernels::isosurface::{Counts, DenseField, IndexToWorld, MarchingCubes, Output};
+use geom_kernels::isosurface::{Counts, DenseField, Map, MarchingCubes, Output};
 use geom_kernels::mesh::{ClosestPoint, Mesh, MeshOptions, PointQueries, RayHit, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, Ray};
@@ -117,7 +117,7 @@ fn last_launches_of_lists_and_sorts_are_not_named(device: &TestDevice) -> TestRe
     let cubes = MarchingCubes::new(geometry);
     let values =
         DeviceBuffer::from_slice(stream, &[-1.0f32, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0])?;
-    let field = DenseField::new(&values, [2; 3], IndexToWorld::default())?;
+    let field = DenseField::new(&values, [2; 3], Map::default())?;
     let mut vertices = DeviceBuffer::<[f32; 3]>::zeroed(stream, 8)?;
     let mut faces = DeviceBuffer::<[u32; 3]>::zeroed(stream, 8)?;
     let mut counts = DeviceBuffer::<Counts>::zeroed(stream, 1)?;

@@ -131,7 +131,7 @@ fn sixteen_bit_floats(device: &TestDevice) -> TestResult {
         for (half, element) in [("__half", Element::F16), ("__nv_bfloat16", Element::BF16)] {
             let text = TEXT.replace("HALF", half).replace("FACTOR", factor);
             let module = Module::compile(device.context(), tape::program(text).name("curve.cu"))?;
-            let buffer = |name: &'static str| Param::buffer(name, element).len("n").covers_all();
+            let buffer = |name: &'static str| Param::buffer(name, element).len("n").each_element();
             let spec = OpSpec::new("curve")
                 .param(buffer("x").reads(Primal::Entry).active())
                 .param(buffer("out").overwrites().active())

@@ -119,7 +119,7 @@ fn absolute(device: &TestDevice, at_zero: &str, slope: &str) -> std::result::Res
     let text = TEXT.replace("AT_ZERO", at_zero).replace("SLOPE", slope).replace("JUMP", jump);
     let module = Module::compile(device.context(), tape::program(text).name("absolute.cu"))?;
     let buffer =
-        |name: &'static str| Param::buffer(name, Element::F64).len("n").active().covers_all();
+        |name: &'static str| Param::buffer(name, Element::F64).len("n").active().each_element();
     let spec = OpSpec::new("absolute")
         .param(buffer("x").reads(Primal::Entry))
         .param(buffer("out").overwrites())
@@ -257,9 +257,9 @@ fn chance_is_not_blamed(device: &TestDevice) -> TestResult {
         let module = Module::compile(device.context(), tape::program(text).name("turned.cu"))?;
         let buffer = |name: &'static str| Param::buffer(name, Element::F32).active();
         let spec = OpSpec::new("turned")
-            .param(buffer("x").reads(Primal::Entry).len("n").covers_all())
-            .param(buffer("out").overwrites().len("n").covers_all())
-            .param(buffer("sum").overwrites().len_fixed(1).covers_all())
+            .param(buffer("x").reads(Primal::Entry).len("n").each_element())
+            .param(buffer("out").overwrites().len("n").each_element())
+            .param(buffer("sum").overwrites().len_fixed(1).each_element())
             .param(
                 Param::buffer("by", Element::bytes(4))
                     .overwrites()
@@ -305,8 +305,8 @@ fn lost_tangents(device: &TestDevice) -> TestResult {
         let module = Module::compile(device.context(), program)?;
         let buffer = |name: &'static str| Param::buffer(name, Element::F32).len("n").active();
         let spec = OpSpec::new("twice")
-            .param(buffer("x").reads(Primal::None).covers_all())
-            .param(buffer("out").overwrites().covers_all())
+            .param(buffer("x").reads(Primal::None).each_element())
+            .param(buffer("out").overwrites().each_element())
             .param(Param::value("n"));
         // SAFETY: thread i of both kernels touches element i of each buffer, and only if i < n.
         let op = unsafe { spec.register(&module) }?;

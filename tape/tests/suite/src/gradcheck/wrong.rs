@@ -67,8 +67,8 @@ fn mix<T: Number>(device: &TestDevice, from: &str, to: &str) -> std::result::Res
     let spec = OpSpec::new("mix")
         .param(Param::scalar("a", element).active())
         .param(buffer("x").reads(Primal::Entry))
-        .param(buffer("w").reads(Primal::Entry).covers_all())
-        .param(buffer("out").overwrites().covers_all())
+        .param(buffer("w").reads(Primal::Entry).each_element())
+        .param(buffer("out").overwrites().each_element())
         .param(buffer("sum").accumulates())
         .param(Param::value("n"))
         .summands(|launch| launch.threads() as usize * 2);
@@ -321,8 +321,10 @@ fn one_member_of_a_structure(device: &TestDevice) -> TestResult {
     let body = Element::structure(16, FloatType::F32).numbers_at(&[0, 8, 12]);
     let spec = || {
         OpSpec::new("pull")
-            .param(Param::buffer("from", body).reads(Primal::Entry).len("n").covers_all().active())
-            .param(Param::buffer("to", body).overwrites().len("n").covers_all().active())
+            .param(
+                Param::buffer("from", body).reads(Primal::Entry).len("n").each_element().active(),
+            )
+            .param(Param::buffer("to", body).overwrites().len("n").each_element().active())
             .param(Param::value("n"))
     };
     for (factor, is_right) in [("2", true), ("3", false)] {
@@ -370,9 +372,13 @@ fn wrong_effects(device: &TestDevice) -> TestResult {
         let module = Module::compile(device.context(), tape::program(text).name("some.cu"))?;
         let spec = OpSpec::new("some")
             .param(
-                Param::buffer("x", Element::F32).reads(Primal::None).len("n").covers_all().active(),
+                Param::buffer("x", Element::F32)
+                    .reads(Primal::None)
+                    .len("n")
+                    .each_element()
+                    .active(),
             )
-            .param(Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active())
+            .param(Param::buffer("out", Element::F32).overwrites().len("n").each_element().active())
             .param(Param::value("n"));
         // SAFETY: thread i of both kernels touches element i of each buffer, and only if i < n.
         let op = unsafe { spec.register(&module) }?;

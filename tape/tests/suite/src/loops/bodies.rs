@@ -91,7 +91,7 @@ pub(super) const DYNAMIC: [(&str, &str); 17] = [
          t[0] = p; t[1] = q;",
     ),
     (
-        "trips by data of the turn outside",
+        "trips by data of the iteration outside",
         "real v = s[0] + 1;
          for (unsigned j = 0; j < trips; ++j) {
              int most = int(fabs(v) * 3);
@@ -250,8 +250,8 @@ pub(super) const EXITS: [(&str, &str); 18] = [
     ),
     (
         "steps that are halved",
-        "real q = s[0], z = 0, h = real(0.5); int turns = 0;
-         while (z < 1 && ++turns < 40) {
+        "real q = s[0], z = 0, h = real(0.5); int iterations = 0;
+         while (z < 1 && ++iterations < 40) {
              real k1 = -a * q * q * q, k2 = -a * (q + h * k1) * (q + h * k1) * (q + h * k1);
              if (fabs(k1 - k2) * h > real(0.02)) { h *= real(0.5); continue; }
              q += h * real(0.5) * (k1 + k2); z += h;
@@ -350,11 +350,11 @@ pub(super) const ARRAYS: [(&str, &str); 15] = [
     (
         "an array that functions change",
         "real v[5]; for (int k = 0; k < 5; ++k) v[k] = s[k & 3] * a;
-         for (unsigned k = 0; k < trips; ++k) turn(v, 5, columns[4 * i] + k);
+         for (unsigned k = 0; k < trips; ++k) iteration(v, 5, columns[4 * i] + k);
          t[0] = total(v, 1 + trips % 5); t[1] = v[trips % 5];",
     ),
     (
-        "an array that each turn begins anew",
+        "an array that each iteration begins anew",
         "real sum = 0;
          for (unsigned j = 0; j < trips; ++j) {
              real v[4]; for (unsigned k = 0; k < 4; ++k) v[k] = s[k] + sum * real(0.125);
@@ -390,7 +390,7 @@ pub(super) const MEMORY: [(&str, &str); 15] = [
         "own[0] *= s[0]; real v = own[0]; for (unsigned k = 0; k < trips; ++k) v *= s[k & 3]; own[0] /= 2 + v * v; own[1] *= own[0] * a;",
     ),
     (
-        "memory that each turn overwrites",
+        "memory that each iteration overwrites",
         "for (unsigned k = 0; k < trips; ++k) own[k & 3] = own[(k + 1) & 3] * s[0] + a;",
     ),
     (
@@ -402,7 +402,7 @@ pub(super) const MEMORY: [(&str, &str); 15] = [
         "t[0] = s[0]; for (unsigned k = 0; k < trips; ++k) t[0] = t[0] * a + s[k & 3] * t[0] * real(0.25);",
     ),
     (
-        "an output that is stored twice in each turn",
+        "an output that is stored twice in each iteration",
         "real v = s[0]; for (unsigned k = 0; k < trips; ++k) { t[0] = v; v = v * a + s[k & 3]; t[0] = v * s[1]; t[k & 3] = v; }",
     ),
     (
@@ -433,7 +433,7 @@ pub(super) const MEMORY: [(&str, &str); 15] = [
         "for (unsigned k = 0; k < trips; ++k) atomicAdd(&y[k & 3], s[k & 3] * s[0] * a);",
     ),
     (
-        "sums at the end of each turn, and a break",
+        "sums at the end of each iteration, and a break",
         "real v = s[0]; for (unsigned k = 0; k < 8; ++k) { v = v * real(0.5) + s[k & 3]; atomicAdd(&own[k & 3], v * a); if (v > 1 || k == trips) break; }",
     ),
     (

@@ -40,7 +40,7 @@ fn program<T: Number>(kernel: &str) -> Program {
          struct particle {{ real place, speed; }};
          __noinline__ __device__ real power(real x, unsigned k) {{ real p = 1; while (k--) p *= x; return p; }}
          __noinline__ __device__ void change(real& x, real y) {{ if (x > 0) x *= x * y; else x += y * y; }}
-         __noinline__ __device__ void turn(real* v, int n, unsigned k) {{
+         __noinline__ __device__ void iteration(real* v, int n, unsigned k) {{
              real first = v[0] * v[k % n]; for (int j = 0; j + 1 < n; ++j) v[j] = v[j + 1]; v[n - 1] = first;
          }}
          __device__ real total(const real* v, int n) {{ real sum = 0; for (int k = 0; k < n; ++k) sum += v[k] * v[k]; return sum; }}

@@ -1,4 +1,4 @@
-//! Memory for what turns of loops overwrite: too little, in passes and in captured ones, and for launches of other
+//! Memory for what iterations of loops overwrite: too little, in passes and in captured ones, and for launches of other
 //! sizes.
 
 use cuda_safe::{LaunchConfig, Stream};

@@ -176,11 +176,11 @@ fn of_threads_that_go_on_by_the_grid(device: &TestDevice) -> TestResult {
 /// A kernel whose element is the sum of the powers of `x[i]` times those of `z[i]`.
 fn powers<T: Number>(device: &TestDevice) -> Result<tape::Op, Failure> {
     let source = program::<T>(
-        "extern \"C\" __global__ void f(const real* x, const real* z, real* out, unsigned turns, unsigned n) {
+        "extern \"C\" __global__ void f(const real* x, const real* z, real* out, unsigned iterations, unsigned n) {
              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
              if (i >= n) return;
              real p = 1;
-             for (unsigned k = 0; k < turns; ++k) p = p * x[i] + z[i];
+             for (unsigned k = 0; k < iterations; ++k) p = p * x[i] + z[i];
              out[i] = p;
          }",
     );
@@ -189,14 +189,14 @@ fn powers<T: Number>(device: &TestDevice) -> Result<tape::Op, Failure> {
         .param(buffer("x"))
         .param(buffer("z"))
         .param(buffer("out"))
-        .param(Param::value("turns"))
+        .param(Param::value("iterations"))
         .param(Param::value("n"));
     differentiate(device, spec, &source).map_err(failure)
 }
 
 /// The derivatives of the above by x and z.
-fn slopes(x: f64, z: f64, turns: u32) -> [f64; 2] {
-    let (_, by_x, by_z) = (0..turns)
+fn slopes(x: f64, z: f64, iterations: u32) -> [f64; 2] {
+    let (_, by_x, by_z) = (0..iterations)
         .fold((1.0, 0.0, 0.0), |(p, by_x, by_z), _| (p * x + z, p + x * by_x, x * by_z + 1.0));
     [by_x, by_z]
 }
@@ -206,7 +206,7 @@ fn views_at_odd_elements(device: &TestDevice) -> TestResult {
     let host: Vec<f32> = (0..200).map(|i| (i % 13) as f32 * 0.125 - 0.75).collect();
     let x = DeviceBuffer::from_slice(&stream, &host)?;
     let at = |i: usize| host.get(i).copied().map_or(f64::NAN, f64::from);
-    for (one, two, to, turns) in
+    for (one, two, to, iterations) in
         [(1, 1, 1, 3), (0, 1, 3, 4), (3, 1, 0, 1), (2, 34, 5, 5), (7, 7, 2, 0)]
     {
         let n = 150usize;
@@ -215,13 +215,13 @@ fn views_at_odd_elements(device: &TestDevice) -> TestResult {
             t.watch(&x)?;
             let (x, z) = (x.slice(one..one + n)?, x.slice(two..)?);
             let launch = LaunchConfig::cover(n, 64);
-            t.launch(&op, launch, (x, z, out.slice_mut(to..)?, turns, n as u32))
+            t.launch(&op, launch, (x, z, out.slice_mut(to..)?, iterations, n as u32))
         })?;
         let ones = DeviceBuffer::from_slice(&stream, &[1.0f32; 200])?;
         tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
         let mut wanted = vec![0.0; 200];
         for i in 0..n {
-            let [by_x, by_z] = slopes(at(one + i), at(two + i), turns);
+            let [by_x, by_z] = slopes(at(one + i), at(two + i), iterations);
             wanted[one + i] += by_x;
             wanted[two + i] += by_z;
         }
@@ -232,8 +232,8 @@ fn views_at_odd_elements(device: &TestDevice) -> TestResult {
     Ok(())
 }
 
-/// The same memory as both inputs; and as an input that the kernel stores to as its output: there, each turn would read
-/// what the one before has stored if the kernel stored in each turn.
+/// The same memory as both inputs; and as an input that the kernel stores to as its output: there, each iteration would read
+/// what the one before has stored if the kernel stored in each iteration.
 fn one_buffer_for_two_parameters(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, powers::<f64>(device)?);
     let host = [1.5f64, -0.5, 0.25];
@@ -252,7 +252,7 @@ fn one_buffer_for_two_parameters(device: &TestDevice) -> TestResult {
     let wanted = host.map(|x| slopes(x, x, 3).iter().sum::<f64>());
     near("x twice", &tape.gradient(&start)?.to_vec(&stream)?, &wanted, 1e-14)?;
 
-    // Each turn stores, and reads x: with one memory for both that is a load after a store.
+    // Each iteration stores, and reads x: with one memory for both that is a load after a store.
     let source = program::<f64>(
         "extern \"C\" __global__ void f(const real* x, real* out, unsigned n) {
              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -286,7 +286,7 @@ fn one_buffer_for_two_parameters(device: &TestDevice) -> TestResult {
 #[repr(C)]
 struct World {
     drag: f32,
-    turns: u32,
+    iterations: u32,
     wind: [f32; 2],
 }
 // SAFETY: repr(C), and the fields of `World` in the kernel.
@@ -296,12 +296,12 @@ unsafe impl DeviceRepr for World {}
 fn structures_by_value(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f32>(
-        "struct World { real drag; unsigned turns; real2 wind; };
+        "struct World { real drag; unsigned iterations; real2 wind; };
          extern \"C\" __global__ void f(World world, const real4* from, real4* to, unsigned n) {
              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
              if (i >= n) return;
              real4 s = from[i];
-             for (unsigned k = 0; k < world.turns; ++k) {
+             for (unsigned k = 0; k < world.iterations; ++k) {
                  s.x += s.z * 0.125f; s.y += s.w * 0.125f;
                  s.z -= world.drag * (s.z - world.wind.x) * s.x; s.w -= world.drag * (s.w - world.wind.y) * s.y;
              }
@@ -319,13 +319,13 @@ fn structures_by_value(device: &TestDevice) -> TestResult {
         .param(Param::buffer("to", four).len("n").active())
         .param(Param::value("n"));
     let op = differentiate(device, spec, &source).map_err(failure)?;
-    for (n, turns) in [(1usize, 0u32), (33, 1), (300, 9)] {
+    for (n, iterations) in [(1usize, 0u32), (33, 1), (300, 9)] {
         let mut rng = Rng::new(2362);
         let (start, seeds) = (random(&mut rng, 4 * n), random(&mut rng, 4 * n));
         let narrow = |of: &[f64]| of.iter().map(|x| *x as f32).collect::<Vec<_>>();
         let from = DeviceBuffer::from_slice(&stream, &narrow(&start))?;
         let mut to = DeviceBuffer::<f32>::zeroed(&stream, 4 * n)?;
-        let world = World { drag: 0.125, turns, wind: [0.5, -0.25] };
+        let world = World { drag: 0.125, iterations, wind: [0.5, -0.25] };
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&from)?;
             t.launch(&op, LaunchConfig::cover(n, 128), (world, &from, &mut to, n as u32))
@@ -340,7 +340,7 @@ fn structures_by_value(device: &TestDevice) -> TestResult {
             let (mut x, mut v) = (start[ball + axis], start[ball + 2 + axis]);
             let (mut by_x, mut by_v) =
                 (f64::from(u8::from(of_place)), f64::from(u8::from(!of_place)));
-            for _ in 0..turns {
+            for _ in 0..iterations {
                 x += v * 0.125;
                 by_x += by_v * 0.125;
                 let off = v - f64::from(world.wind[axis]);
@@ -350,7 +350,7 @@ fn structures_by_value(device: &TestDevice) -> TestResult {
             *wanted = seeds[ball + axis] * by_x + seeds[ball + 2 + axis] * by_v;
         }
         let given: Vec<f64> = given.into_iter().map(f64::from).collect();
-        near(&format!("n = {n}, {turns} turns"), &given, &wanted, 2e-6)?;
+        near(&format!("n = {n}, {iterations} iterations"), &given, &wanted, 2e-6)?;
     }
     Ok(())
 }
@@ -359,11 +359,11 @@ fn structures_by_value(device: &TestDevice) -> TestResult {
 fn a_pointer_of_two_parameters(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let source = program::<f64>(
-        "extern \"C\" __global__ void f(const real4* x, const real4* z, real* out, unsigned turns, unsigned n) {
+        "extern \"C\" __global__ void f(const real4* x, const real4* z, real* out, unsigned iterations, unsigned n) {
              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
              if (i >= n) return;
              real sum = 0;
-             for (unsigned k = 0; k < turns; ++k) { const real4* p = (i + k) % 3 ? x : z; sum += p[i].x * p[i].w; }
+             for (unsigned k = 0; k < iterations; ++k) { const real4* p = (i + k) % 3 ? x : z; sum += p[i].x * p[i].w; }
              out[i] = sum;
          }",
     );
@@ -372,7 +372,7 @@ fn a_pointer_of_two_parameters(device: &TestDevice) -> TestResult {
         .param(Param::buffer("x", four).len("n").active())
         .param(Param::buffer("z", four).len("n").active())
         .param(Param::buffer("out", Element::F64).len("n").active())
-        .param(Param::value("turns"))
+        .param(Param::value("iterations"))
         .param(Param::value("n"));
     let op = match differentiate(device, spec, &source) {
         Ok(op) => op,
@@ -397,8 +397,8 @@ fn a_pointer_of_two_parameters(device: &TestDevice) -> TestResult {
     let ones = DeviceBuffer::from_slice(&stream, &vec![1.0f64; n])?;
     tape.backward_with(&stream, &Seeds::new().with(&out, &ones)?)?;
     let turns_of_z = |i: usize| (0..7).filter(|k| (i + k).is_multiple_of(3)).count() as f64;
-    let wanted = |of: &[f64], turns: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        let one = |(i, v): (usize, &[f64])| [v[3] * turns(i), 0.0, 0.0, v[0] * turns(i)];
+    let wanted = |of: &[f64], iterations: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        let one = |(i, v): (usize, &[f64])| [v[3] * iterations(i), 0.0, 0.0, v[0] * iterations(i)];
         of.chunks_exact(4).enumerate().flat_map(one).collect()
     };
     let by_x = wanted(&x, &|i| 7.0 - turns_of_z(i));
@@ -406,10 +406,10 @@ fn a_pointer_of_two_parameters(device: &TestDevice) -> TestResult {
     near("z", &tape.gradient(&on_z)?.to_vec(&stream)?, &wanted(&z, &turns_of_z), 1e-14)
 }
 
-/// Many turns, in one thread: more than any guess of memory.
+/// Many iterations, in one thread: more than any guess of memory.
 fn one_thread_of_many_turns(device: &TestDevice) -> TestResult {
     let (stream, op) = (device.stream()?, powers::<f64>(device)?);
-    let turns = 100_000u32;
+    let iterations = 100_000u32;
     let (x, z) = (0.99995f64, 1e-5f64);
     let on_x = DeviceBuffer::from_slice(&stream, &[x])?;
     let on_z = DeviceBuffer::from_slice(&stream, &[z])?;
@@ -417,10 +417,10 @@ fn one_thread_of_many_turns(device: &TestDevice) -> TestResult {
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&on_x)?;
         t.watch(&on_z)?;
-        t.launch(&op, LaunchConfig::new(1, 1), (&on_x, &on_z, &mut out, turns, 1u32))
+        t.launch(&op, LaunchConfig::new(1, 1), (&on_x, &on_z, &mut out, iterations, 1u32))
     })?;
     tape.backward(&stream, &out)?;
     let given =
         [tape.gradient(&on_x)?.to_vec(&stream)?[0], tape.gradient(&on_z)?.to_vec(&stream)?[0]];
-    near("100,000 turns", &given, &slopes(x, z, turns), 1e-10)
+    near("100,000 iterations", &given, &slopes(x, z, iterations), 1e-10)
 }

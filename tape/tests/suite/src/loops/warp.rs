@@ -22,19 +22,19 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What a kernel makes of x, of what lies in its output before, and of a number of turns: the output's derivatives by
+/// What a kernel makes of x, of what lies in its output before, and of a number of iterations: the output's derivatives by
 /// the first two.
-type Slopes = fn(x: f64, before: f64, turns: i32) -> [f64; 2];
+type Slopes = fn(x: f64, before: f64, iterations: i32) -> [f64; 2];
 
-/// Compares the gradient of `f(const real* x, real* out, const unsigned* turns, unsigned n)`, given by what thread
+/// Compares the gradient of `f(const real* x, real* out, const unsigned* iterations, unsigned n)`, given by what thread
 /// i < n does, with formulas.
 fn formula<T: Number>(device: &TestDevice, body: &str, slopes: Slopes) -> TestResult {
     let stream = device.stream()?;
     let source = program::<T>(&format!(
-        "extern \"C\" __global__ void f(const real* x, real* out, const unsigned* turns, unsigned n) {{
+        "extern \"C\" __global__ void f(const real* x, real* out, const unsigned* iterations, unsigned n) {{
              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
              if (i >= n) return;
-             unsigned m = turns[i];
+             unsigned m = iterations[i];
              {body}
          }}"
     ));
@@ -42,7 +42,7 @@ fn formula<T: Number>(device: &TestDevice, body: &str, slopes: Slopes) -> TestRe
     let spec = OpSpec::new("f")
         .param(buffer("x"))
         .param(buffer("out"))
-        .param(Param::buffer("turns", tape::Element::bytes(4)).len("n"))
+        .param(Param::buffer("iterations", tape::Element::bytes(4)).len("n"))
         .param(Param::value("n"));
     let op = differentiate(device, spec, &source).map_err(failure)?;
     for n in [1usize, 33, 500] {
@@ -52,13 +52,13 @@ fn formula<T: Number>(device: &TestDevice, body: &str, slopes: Slopes) -> TestRe
             (0..n).map(|_| f64::from(rng.float())).map(|x| x + 0.5f64.copysign(x)).collect()
         };
         let (x, before, weights) = (draw(), draw(), draw());
-        let turns: Vec<u32> = (0..n).map(|_| rng.below(6) as u32).collect();
+        let iterations: Vec<u32> = (0..n).map(|_| rng.below(6) as u32).collect();
         let upload = |numbers: &[f64]| {
             let numbers: Vec<T> = numbers.iter().map(|x| T::of(*x)).collect();
             DeviceBuffer::from_slice(&stream, &numbers)
         };
         let (given_x, given_out, seeds) = (upload(&x)?, upload(&before)?, upload(&weights)?);
-        let given_turns = DeviceBuffer::from_slice(&stream, &turns)?;
+        let given_turns = DeviceBuffer::from_slice(&stream, &iterations)?;
         let mut out = DeviceBuffer::<T>::zeroed(&stream, n)?;
         let mut tape = Tape::record(&stream, |t| {
             t.watch(&given_x)?;
@@ -75,13 +75,17 @@ fn formula<T: Number>(device: &TestDevice, body: &str, slopes: Slopes) -> TestRe
             Err(_) => vec![T::of(0.0); n],
         };
         let most = if T::SUFFIX == "f32" { 2e-6 } else { 1e-13 };
-        let all = x.iter().zip(&before).zip(&turns).zip(&weights);
-        for ((((x, before), turns), weight), given) in all.zip(by_x.into_iter().zip(by_before)) {
-            let wanted = slopes(*x, *before, *turns as i32).map(|slope| slope * weight);
+        let all = x.iter().zip(&before).zip(&iterations).zip(&weights);
+        for ((((x, before), iterations), weight), given) in all.zip(by_x.into_iter().zip(by_before))
+        {
+            let wanted = slopes(*x, *before, *iterations as i32).map(|slope| slope * weight);
             let given = [given.0.to(), given.1.to()];
             for (given, wanted) in given.into_iter().zip(wanted) {
                 let is_near = (given - wanted).abs() <= most * (1.0 + wanted.abs());
-                ensure!(is_near, "x = {x}, {before}, {turns} turns: {given}, not {wanted}");
+                ensure!(
+                    is_near,
+                    "x = {x}, {before}, {iterations} iterations: {given}, not {wanted}"
+                );
             }
         }
     }
@@ -122,7 +126,7 @@ fn warp_component_assigned_twice(device: &TestDevice) -> TestResult {
     let body =
         "real2 v; v.x = x[i]; v.y = 3; v.x = v.x * v.x; v.y = v.y * v.x; out[i] = v.x + v.y;";
     both(device, body, |x, _, _| [8.0 * x, 0.0])?;
-    // v.x is assigned twice in each turn; after m turns it is x / 2^m.
+    // v.x is assigned twice in each iteration; after m iterations it is x / 2^m.
     let body = "real2 v; v.x = x[i]; v.y = 0;
         for (unsigned k = 0; k < m; ++k) { real old = v.x; v.x = v.y; v.y = old * real(0.5); v.x = v.y + v.x * 0; }
         out[i] = v.x * v.x;";

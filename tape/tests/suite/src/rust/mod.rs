@@ -1,5 +1,6 @@
 //! Gradients of Rust kernels: against differences of the kernels on the CPU in `f64`, and formulas.
 
+mod duals;
 mod kernels;
 mod outputs;
 mod programs;
@@ -23,7 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         device(of_blocks),
         device(of_elementary_functions),
     ];
-    [jacobians, programs::cases(), outputs::cases(), structures::cases()].concat()
+    [jacobians, duals::cases(), programs::cases(), outputs::cases(), structures::cases()].concat()
 }
 
 /// Integers that kernels read.

@@ -1,7 +1,8 @@
 //! Rust kernels with several outputs, structures, sums by atomics, numbers by value, and without a gradient.
 
-use cuda_safe::{DeviceBuffer, ErrorKind, Result, Stream};
-use tape::{Differentiable, Element, FloatType, Seeds, Tape, Variable};
+use cuda_safe::kernel::target::{Activates, Active};
+use cuda_safe::{DeviceBuffer, DeviceSlice, ErrorKind, Result, Stream};
+use tape::{Differentiable, Element, FloatType, Recorder, Seeds, Tape, Variable};
 
 use super::kernels::{self, Body, Field};
 use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure, ensure_eq};
@@ -10,6 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases![
         "tape::rust",
         device(numbers_by_value),
+        device(places_of_a_program),
         device(several_outputs),
         device(structures),
         device(sums_by_atomics),
@@ -97,6 +99,34 @@ fn numbers_by_value(device: &TestDevice) -> TestResult {
         near(&tape.gradient(&x)?.to_vec(&stream)?, &vec![0.25; n])?;
     }
     Ok(())
+}
+
+/// A number of a program, which says itself where its gradient is.
+struct Own<'a>(DeviceSlice<'a, f32>);
+
+impl<'a, 'r> Activates<'a, f32, Own<'a>> for Recorder<'r> {
+    fn activate(own: Own<'a>) -> Result<Active<'a, &'r Stream, f32>> {
+        Ok(Active { value: 0.5, place: Some(own.0) })
+    }
+}
+
+/// The adjoint adds to a gradient as long as the number: other memory is refused.
+fn places_of_a_program(device: &TestDevice) -> TestResult {
+    let stream = device.stream()?;
+    let (x, mut out) = (buffer(&stream, &[2.0; 33])?, ones(&stream, 33)?);
+    let (one, two) = (ones(&stream, 1)?, ones(&stream, 2)?);
+    let mut record = |place: DeviceSlice<'_, f32>| {
+        Tape::record(&stream, |t| {
+            t.watch(&one)?;
+            kernels::saxpy::record(t, Own(place), &x, &x, &mut out)
+        })
+    };
+    for place in [one.slice(..0)?, one.slice(1..)?, two.slice(1..)?, two.as_slice()] {
+        refused(record(place), &["does not begin with exactly its value"])?;
+    }
+    let mut tape = record(one.as_slice())?;
+    tape.backward_with(&stream, &Seeds::new().with(&out, &ones(&stream, 33)?)?)?;
+    near(&tape.gradient(&one)?.to_vec(&stream)?, &[66.0])
 }
 
 /// Both ends of a spring: by its stiffness, by one output alone, and by both.

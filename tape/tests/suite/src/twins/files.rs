@@ -88,15 +88,15 @@ fn reads(param: Param) -> Param {
 }
 
 fn reads_all(param: Param) -> Param {
-    param.reads(Primal::Entry).covers_all()
+    param.reads(Primal::Entry).each_element()
 }
 
 fn writes(param: Param) -> Param {
-    param.overwrites().covers_all()
+    param.overwrites().each_element()
 }
 
 fn updates(param: Param) -> Param {
-    param.updates(Primal::Entry).covers_all()
+    param.updates(Primal::Entry).each_element()
 }
 
 /// The kernels of numbers of both types.
@@ -110,8 +110,8 @@ pub(super) fn of_both<T: Number>() -> Vec<Twin<T>> {
             File::Ops,
             name("invert"),
             vec![
-                (each("x", one), |x| x.reads(Primal::None).covers_all()),
-                (each("out", one), |out| out.overwrites().with_value(Primal::Exit).covers_all()),
+                (each("x", one), |x| x.reads(Primal::None).each_element()),
+                (each("out", one), |out| out.overwrites().with_value(Primal::Exit).each_element()),
                 value("n"),
             ],
             |t, op, d| t.launch(op, threads(d.n), (&d.x, &mut d.one, d.count)),
@@ -119,14 +119,14 @@ pub(super) fn of_both<T: Number>() -> Vec<Twin<T>> {
         Twin::new(
             File::Ops,
             name("replay"),
-            vec![(each("x", one), |x| x.updates(Primal::EntryPrivate).covers_all()), value("n")],
+            vec![(each("x", one), |x| x.updates(Primal::EntryPrivate).each_element()), value("n")],
             |t, op, d| t.launch(op, threads(d.n), (&mut d.x, d.count)),
         ),
         Twin::new(
             File::Ops,
             name("triple"),
             vec![
-                (each("x", one), |x| x.reads(Primal::None).covers_all()),
+                (each("x", one), |x| x.reads(Primal::None).each_element()),
                 (each("out", one), writes),
                 value("n"),
             ],
@@ -275,7 +275,7 @@ pub(super) fn of_floats() -> Vec<Twin<f32>> {
             File::Bench,
             "step",
             vec![
-                (each("x", point), |x| x.reads(Primal::None).covers_all()),
+                (each("x", point), |x| x.reads(Primal::None).each_element()),
                 (each("v", point), reads_all),
                 (each("x1", point), writes),
                 (each("v1", point), writes),
@@ -307,7 +307,7 @@ pub(super) fn of_floats() -> Vec<Twin<f32>> {
             vec![
                 number("a", one),
                 (each("x", one), reads_all),
-                (each("y", one), |y| y.reads(Primal::None).covers_all()),
+                (each("y", one), |y| y.reads(Primal::None).each_element()),
                 (each("out", one), writes),
                 value("n"),
             ],

@@ -212,9 +212,9 @@ fn not_saved<T: Number>(device: &TestDevice) -> TestResult {
 fn without<T: Number>(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let element = <T as Number>::ELEMENT;
-    let read = || Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
-    let one = || Param::buffer("one", element).overwrites().len("n").covers_all().active();
-    let two = || Param::buffer("two", element).overwrites().len("n").covers_all();
+    let read = || Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
+    let one = || Param::buffer("one", element).overwrites().len("n").each_element().active();
+    let two = || Param::buffer("two", element).overwrites().len("n").each_element();
     let made = spec::<T>("split", vec![read(), one(), two(), Param::value("n")])
         .adjoint(format!("split_{}_one_adjoint", T::SUFFIX));
     let split = register(&module(device)?, made)?;
@@ -248,8 +248,8 @@ fn without<T: Number>(device: &TestDevice) -> TestResult {
         "scale",
         vec![
             Param::scalar("a", element).active(),
-            Param::buffer("x", element).len("n").covers_all().active(),
-            Param::buffer("out", element).overwrites().len("n").covers_all().active(),
+            Param::buffer("x", element).len("n").each_element().active(),
+            Param::buffer("out", element).overwrites().len("n").each_element().active(),
             Param::value("n"),
         ],
     );

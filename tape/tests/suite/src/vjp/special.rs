@@ -97,8 +97,10 @@ fn sixteen_bits(device: &TestDevice) -> TestResult {
     let stream = device.stream()?;
     let module = Module::compile(device.context(), tape::program(SOURCE).name("half.cu"))?;
     let made = OpSpec::new("square")
-        .param(Param::buffer("x", Element::F16).reads(Primal::Entry).len("n").covers_all().active())
-        .param(Param::buffer("out", Element::F16).overwrites().len("n").covers_all().active())
+        .param(
+            Param::buffer("x", Element::F16).reads(Primal::Entry).len("n").each_element().active(),
+        )
+        .param(Param::buffer("out", Element::F16).overwrites().len("n").each_element().active())
         .param(Param::value("n"));
     let op = register(&module, made)?;
     let mut rng = device.rng(2531);
@@ -146,8 +148,8 @@ fn numbers_of_a_structure(device: &TestDevice) -> TestResult {
         "line",
         vec![
             Param::structure("l", 12).scalar_at(0, Element::F32).scalar_at(4, Element::F32),
-            Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").covers_all().active(),
-            Param::buffer("out", Element::F32).overwrites().len("n").covers_all().active(),
+            Param::buffer("x", Element::F32).reads(Primal::Entry).len("n").each_element().active(),
+            Param::buffer("out", Element::F32).overwrites().len("n").each_element().active(),
             Param::value("n"),
         ],
     );
@@ -184,9 +186,9 @@ fn numbers_of_a_structure(device: &TestDevice) -> TestResult {
 fn results<T: Number>(device: &TestDevice) -> TestResult {
     const N: usize = 100;
     let (stream, element) = (device.stream()?, <T as Number>::ELEMENT);
-    let read = Param::buffer("x", element).reads(Primal::None).len("n").covers_all().active();
+    let read = Param::buffer("x", element).reads(Primal::None).len("n").each_element().active();
     let out =
-        Param::buffer("out", element).overwrites().with_value(Primal::Exit).len("n").covers_all();
+        Param::buffer("out", element).overwrites().with_value(Primal::Exit).len("n").each_element();
     let made = spec::<T>("invert", vec![read, out.active(), Param::value("n")]);
     let op = register(&module(device)?, made)?;
     let mut rng = device.rng(2533);

@@ -3,7 +3,7 @@
 use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
 use geom_kernels::isosurface::{
-    BlockField, Counts, DenseField, IndexToWorld, MarchingCubes, Output, VolumeField,
+    BlockField, Counts, DenseField, Map, MarchingCubes, Output, VolumeField,
 };
 use geom_kernels::mesh::{
     ClosestPoint, FacePoint, Mesh, MeshOptions, NO_FACE, PointQueries, shapes,
@@ -18,12 +18,12 @@ use crate::lab::Lab;
 /// Finds surfaces in fields with NaNs and infinities, of sizes that overflow, at values that are no numbers.
 ///
 /// - row: launching foreign code is unsafe
-/// - targets: `DenseField::new`, `MarchingCubes::extract`, `MarchingCubes::count`, `IndexToWorld::new`,
-///   `IndexToWorld::affine`, `MarchingCubes::extract_with_normals`
+/// - targets: `DenseField::new`, `MarchingCubes::extract`, `MarchingCubes::count`,
+///   `MarchingCubes::extract_with_normals`
 fn fields_of_no_numbers(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
-    let map = IndexToWorld::default();
+    let map = Map::default();
     let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, -1.0, 0.0, -0.0, 1e-45];
     let host: Vec<f32> = (0..7 * 9 * 11).map(|i| odd[(i * i + i / 7) % 8]).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
@@ -39,16 +39,13 @@ fn fields_of_no_numbers(lab: &Lab) -> TestResult {
         lab.refused(DenseField::new(&values, dims, map), "693 values in a field of")?;
     }
     for spacing in [[0.0, 1.0, 1.0], [f64::NAN; 3], [1.0, 1.0, f64::INFINITY]] {
-        lab.refused(IndexToWorld::new([0.0; 3], spacing), "a map from indices to the world")?;
+        lab.refused(Map::scaled(spacing, [0.0; 3]), "the map or its inverse is not finite")?;
         lab.refused(
-            IndexToWorld::new([0.0, spacing[0].recip(), f64::NAN], [1.0; 3]),
-            "a map from indices to the world that is not finite",
+            Map::scaled([1.0; 3], [0.0, spacing[0].recip(), f64::NAN]),
+            "the map or its inverse is not finite",
         )?;
     }
-    lab.refused(
-        IndexToWorld::affine([[1.0; 4]; 3]),
-        "a map from indices to the world of determinant 0",
-    )?;
+    lab.refused(Map::from_rows([[1.0; 4]; 3]), "the map or its inverse is not finite")?;
     let field = DenseField::new(&values, [7, 9, 11], map)?;
     for iso in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         lab.refused(marching.extract(&stream, &field, iso), "a surface where a field is")?;
@@ -92,7 +89,7 @@ fn surfaces_without_room(lab: &Lab) -> TestResult {
     };
     let host: Vec<f32> = (0..1000).map(ball).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
-    let field = DenseField::new(&values, [10; 3], IndexToWorld::default())?;
+    let field = DenseField::new(&values, [10; 3], Map::default())?;
     let whole = marching.extract(&stream, &field, 0.0)?;
     let (vertices, faces) = (whole.vertices.to_vec(&stream)?, whole.faces.to_vec(&stream)?);
     let (nv, nf) = (vertices.len(), faces.len());
@@ -148,7 +145,7 @@ fn blocks_that_lie(lab: &Lab) -> TestResult {
     let marching = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
     let host: Vec<f32> = (0..3 * 520).map(|i| if i % 5 < 2 { -1.0 } else { 1.0 }).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
-    let map = IndexToWorld::default();
+    let map = Map::default();
     let origins = [[0, 0, 0], [i32::MAX; 3], [i32::MIN, 0, i32::MAX]];
     let origins = DeviceBuffer::from_slice(&stream, &origins)?;
     let mut lies = [[0u32; 27], [1; 27], [2; 27]];

@@ -2,7 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::GeometryKernels;
-use geom_kernels::isosurface::{BlockField, DenseField, IndexToWorld, MarchingCubes};
+use geom_kernels::isosurface::{BlockField, DenseField, Map, MarchingCubes};
 use geom_kernels::mesh::{
     Array, ClosestPoint, Mesh, MeshOptions, NO_FACE, Overlap, PointQueries, Surface, Topology,
     shapes,
@@ -79,7 +79,7 @@ fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
     // The plane x = 1.5 in a box of 4 x 3 x 3 numbers.
     let host: Vec<f32> = (0..36).map(|i| (i / 9) as f32 - 1.5).collect();
     let values = DeviceBuffer::from_slice(&stream, &host)?;
-    let field = DenseField::new(&values, [4, 3, 3], IndexToWorld::default())?;
+    let field = DenseField::new(&values, [4, 3, 3], Map::default())?;
     ensure_eq!(field.values().device_ptr(), values.device_ptr());
     let mut surface = None;
     let mut tape = Tape::record(&stream, |t| {
@@ -109,7 +109,7 @@ fn a_surface_given_away_before_the_pass(lab: &Lab) -> TestResult {
     ensure_eq!(gradient, expected);
     let origins = DeviceBuffer::<[i32; 3]>::zeroed(&stream, 0)?;
     let none = DeviceBuffer::<[u32; 27]>::zeroed(&stream, 0)?;
-    let empty = BlockField::new(&values, 512, &origins, &none, IndexToWorld::default())?;
+    let empty = BlockField::new(&values, 512, &origins, &none, Map::default())?;
     ensure_eq!(empty.values().len(), 36);
     ensure_eq!(marching.extract(&stream, &empty, 0.0)?.counts.faces, 0);
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_safe::{DeviceBuffer, DeviceSliceMut, GraphExec, Stream, WriteView};
 use geom_kernels::bvh::{BuildMode, Bvh};
 use geom_kernels::hash_grid::{GridOptions, GridQueries, HashGrid};
-use geom_kernels::isosurface::{BlockField, IndexToWorld, MarchingCubes};
+use geom_kernels::isosurface::{BlockField, Map, MarchingCubes};
 use geom_kernels::mesh::{Mesh, MeshOptions, shapes};
 use geom_kernels::volume::{Capacity, Volume, VolumeOptions};
 use geom_kernels::{Aabb, GeometryKernels};
@@ -164,7 +164,7 @@ fn blocks_that_contradict_each_other(lab: &Lab) -> TestResult {
     let values = DeviceBuffer::from_slice(&stream, &values)?;
     let origins = DeviceBuffer::from_slice(&stream, &origins)?;
     let neighbors = DeviceBuffer::from_slice(&stream, &neighbors)?;
-    let field = BlockField::new(&values, 512, &origins, &neighbors, IndexToWorld::default())?;
+    let field = BlockField::new(&values, 512, &origins, &neighbors, Map::default())?;
     let cubes = MarchingCubes::new(&GeometryKernels::new(&lab.context()?));
     // What memory is likely to hold that nobody has written.
     for bytes in [1 << 18, 1 << 15, 1 << 13] {

@@ -74,8 +74,8 @@ impl CustomOp for Inverse {
 /// Overwrites, by recorded steps, what was kept of the state before and behind operations that update in place.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `CustomBuilder::accumulates`, `CustomBuilder::updates`, `CustomBuilder::overwrites_and_keeps`,
-///   `CustomBuilder::writes_and_keeps`, `CustomBuilder::overwrites`, `CustomBuilder::stream`, `CustomBuilder::run_with`
+/// - targets: `CustomBuilder::accumulates`, `CustomBuilder::updates`, `CustomBuilder::overwrites`,
+///   `CustomBuilder::overwrites_inactive`, `CustomBuilder::stream`, `CustomBuilder::run_with`
 fn values_before_and_behind(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -90,8 +90,8 @@ fn values_before_and_behind(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         let mut custom = t.custom();
         ensure_same(custom.stream(), &stream)?;
-        let own = (custom.reads(&x, Primal::None)?, custom.overwrites_and_keeps(&y)?);
-        let flags_kept = custom.writes_and_keeps(&flags)?;
+        let own = (custom.reads(&x, Primal::None)?, custom.overwrites(&y, Primal::Exit)?);
+        let flags_kept = custom.overwrites_inactive(&flags, Primal::Exit)?;
         custom.run_with(|s, _| {
             kernels.inverse(s, shape, &x, &mut y, n)?;
             flags.fill(s, 1)?;
@@ -149,7 +149,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
             "writes_its_input" => {
                 let op = super::kit::Square {
                     x: custom.reads(&y, Primal::Entry)?,
-                    y: custom.overwrites(&z)?,
+                    y: custom.overwrites(&z, Primal::None)?,
                 };
                 custom.run(op, |s| {
                     kernels.square(s, LaunchConfig::cover(N, 64), &y, &mut z, N as u32)?;
@@ -159,7 +159,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
             }
             "fails_after_it_wrote" => {
                 custom.reads(&x, Primal::None)?;
-                custom.overwrites(&y)?;
+                custom.overwrites(&y, Primal::None)?;
                 let failed = custom.run(Nothing, |s| {
                     y.fill(s, 1.0)?;
                     Err(Error::invalid("too late"))
@@ -177,7 +177,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
                 let taken = std::mem::replace(&mut y, DeviceBuffer::zeroed(&stream, N)?);
                 let op = super::kit::Square {
                     x: custom.reads(&taken, Primal::Entry)?,
-                    y: custom.overwrites(&z)?,
+                    y: custom.overwrites(&z, Primal::None)?,
                 };
                 custom.run(op, |s| {
                     kernels.square(s, LaunchConfig::cover(N, 64), &taken, &mut z, N as u32)?;
@@ -206,8 +206,7 @@ fn forwards_that_lie(lab: &Lab) -> TestResult {
 /// Lets something watched come into what an operation reads without a gradient.
 ///
 /// - row: a pass reads what was recorded
-/// - targets: `CustomBuilder::keeps`, `CustomBuilder::reads_constant`,
-///   `CustomBuilder::keeps_memory`, `Recorder::stop_gradient`
+/// - targets: `CustomBuilder::reads_inactive`, `CustomBuilder::reads_allocation`, `Recorder::stop_gradient`
 fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
     let (context, stream) = (lab.context()?, lab.stream()?);
     let (geometry, kernels) = (GeometryKernels::new(&context), Kernels::load(&context)?);
@@ -224,11 +223,11 @@ fn gradients_that_are_cut_off(lab: &Lab) -> TestResult {
             }
             let mut custom = t.custom();
             match variant {
-                "keeps" => drop(custom.keeps(&*y)?),
-                "reads_constant" => custom.reads_constant(&*y)?,
-                _ => custom.keeps_memory(y.allocation(), y.byte_range())?,
+                "entry" => drop(custom.reads_inactive(&*y, Primal::Entry)?),
+                "none" => drop(custom.reads_inactive(&*y, Primal::None)?),
+                _ => custom.reads_allocation(y.allocation(), y.byte_range())?,
             }
-            custom.overwrites(&*loss)?;
+            custom.overwrites(&*loss, Primal::None)?;
             custom.run(Nothing, |_| Ok(()))?;
             geometry.record_dot(t, &x, &x, &mut *loss)
         })
@@ -256,5 +255,5 @@ attacks![
         "says_nothing",
         "drops_its_input"
     ]),
-    refused(gradients_that_are_cut_off).variants(&["keeps", "reads_constant", "keeps_memory"]),
+    refused(gradients_that_are_cut_off).variants(&["entry", "none", "allocation"]),
 ];

@@ -76,7 +76,8 @@ pub(super) fn square(
     y: &mut DeviceBuffer<f32>,
 ) -> Result<()> {
     let mut custom = t.custom();
-    let op = Square { x: custom.reads(x, Primal::Entry)?, y: custom.overwrites(&*y)? };
+    let op =
+        Square { x: custom.reads(x, Primal::Entry)?, y: custom.overwrites(&*y, Primal::None)? };
     let n = x.len();
     custom.run(op, |s| kernels.square(s, LaunchConfig::cover(n, 64), x, y, n as u32))
 }

@@ -128,7 +128,7 @@ fn adjoint_that_enters_the_crate_again(lab: &Lab) -> TestResult {
     let mut tape = Tape::record(&stream, |t| {
         t.watch(&x)?;
         let mut custom = t.custom();
-        let (x, y) = (custom.reads(&x, Primal::Entry)?, custom.overwrites(&y)?);
+        let (x, y) = (custom.reads(&x, Primal::Entry)?, custom.overwrites(&y, Primal::None)?);
         let op = Inner { x, y, drop_too: Some(drop_too), geometry: geometry.clone() };
         custom.run(op, |_| Ok(()))
     })?;
@@ -183,8 +183,10 @@ fn panics_in_operations(lab: &Lab) -> TestResult {
         t.watch(&x)?;
         square(t, &kernels, &x, &mut y)?;
         let mut custom = t.custom();
-        let inner =
-            super::kit::Square { x: custom.reads(&y, Primal::Entry)?, y: custom.overwrites(&z)? };
+        let inner = super::kit::Square {
+            x: custom.reads(&y, Primal::Entry)?,
+            y: custom.overwrites(&z, Primal::None)?,
+        };
         let op = Panics { inner, left: Arc::new(AtomicUsize::new(1)), in_drop };
         custom.run(op, |s| kernels.square(s, LaunchConfig::cover(N, 64), &y, &mut z, N as u32))
     })?;
@@ -264,7 +266,7 @@ fn recordings_that_do_not_end_well(lab: &Lab) -> TestResult {
                 "forward" => {
                     let mut custom = t.custom();
                     custom.reads(&y, Primal::Entry)?;
-                    custom.overwrites(&loss)?;
+                    custom.overwrites(&loss, Primal::None)?;
                     custom.run(Nothing, |_| panic!("the forward panics"))?;
                 }
                 "scope" => t.scope("inner", |_| -> Result<()> { panic!("the scope panics") })?,

@@ -292,7 +292,7 @@ fn value_of_a_variable(lab: &Lab) -> TestResult {
         t.watch(&a)?;
         let mut custom = t.custom();
         let x = custom.reads(&a, Primal::Entry)?;
-        custom.overwrites(&y)?;
+        custom.overwrites(&y, Primal::None)?;
         custom.run(Reader { x, seen }, |_| Ok(()))
     });
     // The init checker sees it if the adjoint reads memory that nobody wrote.
@@ -332,7 +332,7 @@ impl CustomOp for Thief {
 ///
 /// - row: no safe code gets a view of memory that is not borrowed
 /// - targets: `Adjoint::value`, `Adjoint::gradient`, `Adjoint::gradient_mut`, `CustomBuilder::reads`,
-///   `CustomBuilder::keeps`, `Gradient::as_slice`
+///   `CustomBuilder::reads_inactive`, `Gradient::as_slice`
 fn handles_of_another_operation(lab: &Lab) -> TestResult {
     let stream = lab.stream()?;
     let x = DeviceBuffer::from_slice(&stream, &numbers(1))?;
@@ -347,10 +347,10 @@ fn handles_of_another_operation(lab: &Lab) -> TestResult {
         let mut other = t.custom();
         let stolen = other.reads(&wide, Primal::Entry)?;
         let mut another = t.custom();
-        let number = another.keeps(&index)?;
+        let number = another.reads_inactive(&index, Primal::Entry)?;
         let mut custom = t.custom();
         let own = custom.reads(&x, Primal::Entry)?;
-        custom.overwrites(&y)?;
+        custom.overwrites(&y, Primal::None)?;
         custom.run(Thief { own, stolen, number, seen }, |_| Ok(()))
     })?;
     tape.backward(&stream, &y)?;

@@ -2,8 +2,7 @@
 
 use cuda_safe::DeviceBuffer;
 use geom_kernels::isosurface::{
-    BlockField, Counts, DenseField, Field, IndexToWorld, MarchingCubes, Output, TriangleBuffers,
-    VolumeField,
+    BlockField, Counts, DenseField, Field, Map, MarchingCubes, Output, TriangleBuffers, VolumeField,
 };
 use geom_kernels::mesh::MeshOptions;
 use geom_kernels::volume::Volume;
@@ -14,14 +13,14 @@ pub(in super::super) fn marching(lab: &Lab) -> MarchingCubes {
     MarchingCubes::new(&lab.geometry)
 }
 
-pub(in super::super) fn index_map(rows: [[f64; 4]; 3]) -> Got<IndexToWorld> {
-    Ok(IndexToWorld::affine(rows)?)
+pub(in super::super) fn index_map(rows: [[f64; 4]; 3]) -> Got<Map> {
+    Ok(Map::from_rows(rows)?)
 }
 
 pub(in super::super) fn dense_field(
     values: &DeviceBuffer<f32>,
     dims: [usize; 3],
-    map: IndexToWorld,
+    map: Map,
 ) -> Got<DenseField<'_>> {
     Ok(DenseField::new(values, dims, map)?)
 }
@@ -30,7 +29,7 @@ pub(in super::super) fn block_field<'a>(
     (values, stride): (&'a DeviceBuffer<f32>, usize),
     origins: &'a DeviceBuffer<[i32; 3]>,
     neighbors: &'a DeviceBuffer<[u32; 27]>,
-    map: IndexToWorld,
+    map: Map,
 ) -> Got<BlockField<'a>> {
     Ok(BlockField::new(values, stride, origins, neighbors, map)?)
 }

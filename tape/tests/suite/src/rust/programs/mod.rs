@@ -5,11 +5,11 @@ use std::ops::Range;
 use bytemuck::Pod;
 use cuda_safe::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Error, Result};
 use gpu_phases::kernel::CpuError;
-use test_harness::{Case, Rng, TestDevice, TestResult, cases};
+use test_harness::{Case, Failure, Rng, TestDevice, TestResult, cases, ensure};
 
 use tape::Tape;
 
-use super::outputs::{line_of, refused};
+use super::outputs::line_of;
 use super::{Function, Indices, agrees, none, random};
 
 /// The programs for a type of numbers.
@@ -361,7 +361,15 @@ fn of_softmax(device: &TestDevice) -> TestResult {
         narrow::softmax_in_slices::record(t, 2, &x, &mut out)
     });
     let place = line_of(include_str!("blocks.rs"), "programs/blocks.rs", "softmax_in_slices");
-    refused(recorded, &["`softmax_in_slices` can't be", &place, "`block.shared`"])
+    let Err(error) = recorded else { return Err(Failure::new("`softmax_in_slices` is recorded")) };
+    let message = error.to_string();
+    let mut lines: Vec<&str> = message.lines().skip(1).collect();
+    let only = lines.iter().all(|line| line.contains("comes with the launch"));
+    ensure!(only && message.contains(&place) && message.contains("`block.shared`"), "{message}");
+    let all = lines.len();
+    lines.dedup();
+    ensure!(lines.len() == all, "a line is twice in {message}");
+    Ok(())
 }
 
 fn of_layer_norm(device: &TestDevice) -> TestResult {
