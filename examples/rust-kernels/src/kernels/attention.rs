@@ -24,7 +24,7 @@ impl Shown {
     const ZERO: Self = Self { of: [0.0; 20] };
 }
 
-/// The last bits of the sum of this and a small number are the nearest integer.
+/// The last bits of the sum of this and a small number are the nearest integer; its own last 9 bits are 0.
 const ROUND: f32 = 12_582_912.0;
 
 /// 2 to the power of a number from -126 to 0, by a polynomial with a relative error of at most 2.2e-7; smaller numbers count
@@ -39,7 +39,8 @@ fn exp2(x: f32) -> f32 {
     power = power * t + 0.2402212;
     power = power * t + 0.69314694;
     power = power * t + 1.0000001;
-    power * f32::from_bits(shifted.to_bits().wrapping_add(127).wrapping_shl(23))
+    // The exponent begins at bit 23.
+    f32::from_bits(power.to_bits().wrapping_add(shifted.to_bits().wrapping_shl(23)))
 }
 
 /// Gives each of `n` queries the mean of the values, weighted by the softmax of the query's products with the keys. A
@@ -79,6 +80,8 @@ pub fn attention(
         let end = if causal { (row + TILE).min(n) } else { n };
         for start in (0..end).step_by(TILE) {
             let origin = [start as isize, column as isize];
+            // Whether all queries see all keys of the tile.
+            let whole = start + TILE <= if causal { row + 1 } else { n };
             block.load_matrix(keys.cells(HEAD), k, [n, columns], origin, f16::ZERO);
             block.load_matrix(&mut values, v, [n, columns], origin, f16::ZERO);
             block.each((&mut score, &mut next), |[i, j], (score, next)| {
@@ -102,11 +105,18 @@ pub fn attention(
                         }
                     }
                 }
+                if !whole {
+                    for a in 0..4 {
+                        for b in 0..4 {
+                            let (query, key) = (row + i + 16 * a, start + j + 16 * b);
+                            if key >= n || (causal && key > query) {
+                                score[a][b] = f32::NEG_INFINITY;
+                            }
+                        }
+                    }
+                }
                 for a in 0..4 {
                     for b in 0..4 {
-                        let (query, key) = (row + i + 16 * a, start + j + 16 * b);
-                        let seen = key < n && (key <= query || !causal);
-                        score[a][b] = if seen { score[a][b] * SCALE } else { f32::NEG_INFINITY };
                         next[a] = next[a].max(score[a][b]);
                     }
                 }
@@ -126,11 +136,12 @@ pub fn attention(
                 (&mut shown, &mut score, &mut sum, &mut total, &mut top, &mut next),
                 |_, (shown, score, sum, total, top, next)| {
                     for a in 0..4 {
-                        let shrink = exp2(top[a] - next[a]);
+                        let shrink = exp2((top[a] - next[a]) * SCALE);
+                        let scaled = next[a] * SCALE;
                         top[a] = next[a];
                         total[a] *= shrink;
                         for b in 0..4 {
-                            let weight = exp2(score[a][b] - next[a]);
+                            let weight = exp2(score[a][b] * SCALE - scaled);
                             total[a] += weight;
                             sum[a][b] *= shrink;
                             shown.of[4 * b + a] = weight;

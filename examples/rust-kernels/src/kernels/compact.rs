@@ -16,11 +16,11 @@ pub const CHUNK: usize = 4096;
 pub fn keep_less(limit: u32, x: &[u32], kept: &Atomic<[u32]>, count: &Atomic<[u32]>) {
     assert!(count.len() == 1);
     blocks(Threads::<256>, grid(x.len().div_ceil(CHUNK)), |block, _| {
-        // A thread has a place after the elements, for what it does not keep: then it has no branch for each element.
-        let mut collected = block.shared([0u32; CHUNK + 256]);
         let mut own = block.per_thread([0u32; 16]);
         let mut at = block.per_thread(0u32);
         block.load(&mut own, x, (block.index() * CHUNK) as isize, u32::MAX);
+        // Filled while the elements come.
+        let mut collected = block.shared([0u32; CHUNK]);
         block.each((&mut own, &mut at), |_, (own, at)| {
             for k in 0..16 {
                 *at += (own[k] < limit) as u32;
@@ -29,15 +29,19 @@ pub fn keep_less(limit: u32, x: &[u32], kept: &Atomic<[u32]>, count: &Atomic<[u3
         let total = block.scan(&mut at);
         let before = block.carry(total, 0, |a, b| a + b);
         let slots = collected.atomic();
-        block.each((&mut own, &mut at), |t, (own, at)| {
+        block.each((&mut own, &mut at), |_, (own, at)| {
             for k in 0..16 {
                 let keeps = own[k] < limit;
-                let to = if keeps { *at } else { CHUNK as u32 + t as u32 };
-                slots.store(to as usize, own[k]);
+                if keeps {
+                    // The remainder is the index: it shows the compiler that nothing is to check.
+                    slots.store(*at as usize % CHUNK, own[k]);
+                }
                 *at += keeps as u32;
             }
         });
-        block.run(total as usize, |i| kept.store((before + i as u32) as usize, collected[i]));
+        block.run(total as usize, |i| {
+            kept.store((before + i as u32) as usize, collected[i % CHUNK]);
+        });
         if block.index() + 1 == block.count() {
             block.one(|| count.store(0, before + total));
         }

@@ -2,8 +2,8 @@
 
 use cuda_safe::kernel::{Atomic, kernel};
 
-/// The words of a block.
-pub const CHUNK: usize = 1 << 15;
+/// The words of a block: enough that few blocks meet at `bins`.
+pub const CHUNK: usize = 1 << 17;
 
 /// A block counts in shared memory, and adds its counts to `bins`, of which there are 256.
 #[kernel]
