@@ -6,7 +6,7 @@ use ptx::ir::{Instr, Operand, RegId, Space, VarId};
 
 use super::address_form::{Forms, Origin};
 use super::cells::Cell;
-use super::exchanges::Exchanges;
+use super::halves::Halves;
 use super::part::is_part_of_number;
 use super::semantics::{
     Semantics, Slot, lost_function, operands, real, semantics, sign_bit, sign_mask, slots,
@@ -37,8 +37,8 @@ pub(crate) struct Activity {
     known: HashMap<Lost, usize>,
     /// The losses of loads by a loaded pointer that was joined with no declared pointer.
     undeclared: HashSet<usize>,
-    /// The slot that each slot is a copy of. The halves of a `double` must be copies of the halves of one.
-    source: Vec<Option<Slot>>,
+    /// The numbers that slots are halves of; `None` until it is known which slots are varied.
+    halves: Option<Halves>,
     /// Slots whose value reaches an output unconditionally.
     unconditional: Vec<bool>,
     /// Words of local memory.
@@ -63,17 +63,12 @@ impl Activity {
             useful: vec![false; slots],
             lost: vec![None; slots],
             unconditional: vec![false; slots],
-            source: vec![None; slots],
             ..Self::default()
         };
-        // Loops and local memory lead back to earlier code, so passes repeat until nothing changes.
-        loop {
-            let before = (this.varied.clone(), this.lost.clone(), this.locals.clone());
-            this.forward(body, pointers, forms, kinds);
-            if before == (this.varied.clone(), this.lost.clone(), this.locals.clone()) {
-                break;
-            }
-        }
+        this.all_forward(body, pointers, forms, kinds);
+        // The halves of different numbers lose a derivative, but change nothing that is varied.
+        this.halves = Some(Halves::new(body, kinds, &this.varied));
+        this.all_forward(body, pointers, forms, kinds);
         loop {
             let before = (this.useful.clone(), this.locals.clone());
             this.backward(body, pointers, forms, kinds);
@@ -169,6 +164,17 @@ impl Activity {
         }
     }
 
+    /// Repeats passes until nothing changes: loops and local memory lead back to earlier code.
+    fn all_forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
+        loop {
+            let before = (self.varied.clone(), self.lost.clone(), self.locals.clone());
+            self.forward(body, pointers, forms, kinds);
+            if before == (self.varied.clone(), self.lost.clone(), self.locals.clone()) {
+                break;
+            }
+        }
+    }
+
     fn forward(&mut self, body: &Body, pointers: &Pointers, forms: &Forms, kinds: &Kinds) {
         for (index, block) in body.blocks.iter().enumerate() {
             for phi in &block.phis {
@@ -180,7 +186,6 @@ impl Activity {
                     self.vary(half(phi.reg), args.collect::<Vec<_>>());
                 }
             }
-            let mut exchanges = Exchanges::default();
             for (at, instr) in block.code.iter().enumerate() {
                 let mut lose = |this: &mut Self, reason: Reason| {
                     let lost = Lost { block: index, instr: at, reason };
@@ -193,10 +198,6 @@ impl Activity {
                     Semantics::Copy(pairs) => {
                         for (d, a) in &pairs {
                             self.vary(*d, *a);
-                            let source = a.map(|a| self.source_of(a));
-                            if let Some(place) = self.source.get_mut(d.index()) {
-                                *place = source;
-                            }
                         }
                         for (d, _) in &pairs {
                             let (d, high) = (*d, Slot::high(d.reg()));
@@ -211,10 +212,6 @@ impl Activity {
                     }
                     Semantics::Exchange { d, a } => {
                         self.vary(Slot::low(d), a);
-                        let source = a.map(|a| exchanges.source(instr, d, self.source_of(a)));
-                        if let Some(place) = self.source.get_mut(Slot::low(d).index()) {
-                            *place = source;
-                        }
                     }
                     Semantics::Choice { pairs, .. } => {
                         for (d, sources) in pairs {
@@ -468,18 +465,9 @@ impl Activity {
         }
     }
 
-    fn source_of(&self, slot: Slot) -> Slot {
-        self.source.get(slot.index()).copied().flatten().unwrap_or(slot)
-    }
-
     /// Returns whether the lower half of a `double` and its upper half are those of one number.
     fn is_whole(&self, low: Slot) -> bool {
-        let of = |slot: Slot| self.source.get(slot.index()).copied().flatten();
-        match (of(low), of(Slot::high(low.reg()))) {
-            (Some(low), Some(high)) => low == Slot::low(low.reg()) && high == Slot::high(low.reg()),
-            (None, None) => true,
-            _ => false,
-        }
+        self.halves.as_ref().is_none_or(|halves| halves.is_whole(low))
     }
 }
 

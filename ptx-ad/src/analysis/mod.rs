@@ -4,7 +4,7 @@ mod activity;
 mod address_form;
 mod cells;
 mod constant;
-mod exchanges;
+mod halves;
 mod part;
 mod semantics;
 mod thread_owned;

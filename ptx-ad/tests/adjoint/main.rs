@@ -10,6 +10,7 @@ mod half;
 mod halves;
 mod loops;
 mod own;
+mod pairs;
 mod programs;
 mod queries;
 mod reasons;
