@@ -126,15 +126,18 @@ fn halves_are_chosen() {
 
 #[test]
 fn loops_carry_halves() {
-    let repeat = |start: &str, turn: &str, end: &str| {
+    let repeat = |start: &str, each: &str, end: &str| {
         format!(
-            "{start} mov.u32 %r20, 0;\nTOP: {turn} add.u32 %r20, %r20, 1; setp.lt.u32 %p2, %r20, %r9; \
+            "{start} mov.u32 %r20, 0;\nTOP: {each} add.u32 %r20, %r20, 1; setp.lt.u32 %p2, %r20, %r9; \
              @%p2 bra TOP;\n{end}"
         )
     };
     let add =
         "mov.b64 %d3, {%r10, %r11}; fma.rn.f64 %d3, %d3, %d1, %d2; mov.b64 {%r10, %r11}, %d3;";
     let constant = "mov.b32 %r10, 0; mov.b32 %r11, 0x3ff80000;";
+    let start = format!("{constant} mov.b32 %r12, 0; mov.b32 %r13, 0x3ff80000;");
+    let other =
+        "mov.b64 %d4, {%r12, %r13}; fma.rn.f64 %d4, %d4, %d2, %d1; mov.b64 {%r12, %r13}, %d4;";
     let both = "mov.b64 %d9, {%r10, %r11};";
     let swap = |a: &str, b: &str| format!("mov.b32 %r5, {a}; mov.b32 {a}, {b}; mov.b32 {b}, %r5;");
     let two =
@@ -144,11 +147,8 @@ fn loops_carry_halves() {
         repeat("", &(add.to_owned() + &down("%r10", "%r11")), both),
         repeat(constant, &(down("%r10", "%r11") + add), both),
         // Two that start as the same constant, and are exchanged in each iteration.
-        repeat(
-            &format!("{constant} mov.b32 %r12, 0; mov.b32 %r13, 0x3ff80000;"),
-            &format!("{add} {} {}", swap("%r10", "%r12"), swap("%r11", "%r13")),
-            two,
-        ),
+        repeat(&start, &format!("{add} {} {}", swap("%r10", "%r12"), swap("%r11", "%r13")), two),
+        repeat(&start, &format!("{add} {other}"), two),
         // A branch in the loop, and a loop in the loop.
         repeat(
             "",
@@ -168,21 +168,18 @@ fn loops_carry_halves() {
         right(&code);
     }
     for code in [
-        // One half is exchanged with that of the other number.
+        // Two that start as the same constant, of which the lower halves alone are exchanged in each iteration.
+        repeat(&start, &format!("{add} {other} {}", swap("%r10", "%r12")), two),
+        // Two that start as the same constant, and change differently: the halves of both, in the loop and after it.
         repeat(
-            &format!("{constant} mov.b32 %r12, 0; mov.b32 %r13, 0x3ff80000;"),
-            &format!("{add} {}", swap("%r10", "%r12")),
-            two,
+            &start,
+            &format!("mov.b64 %d9, {{%r10, %r13}}; add.f64 %d9, %d9, %d1; {add} {other}"),
+            "",
         ),
-        // Two that start as the same constant, and change differently.
         repeat(
-            &format!("{constant} mov.b32 %r12, 0; mov.b32 %r13, 0x3ff80000;"),
-            add,
+            &start,
+            &format!("{add} {other}"),
             "mov.b64 %d9, {%r10, %r13}; add.f64 %d9, %d9, %d1;",
-        )
-        .replace(
-            "mov.b64 {%r10",
-            "mul.f64 %d4, %d3, %d3; mov.b64 {%r12, %r13}, %d4; mov.b64 {%r10",
         ),
         // The lower half of the iteration before.
         repeat(
