@@ -3,6 +3,7 @@
 use std::array::from_fn;
 
 use super::exact::{length_squared, sub, widen};
+use super::simd::{Eight, Simd};
 use super::triangle::{Triangle, is_valid, normal};
 
 /// The number of triangles in a block, and of children of a node.
@@ -98,6 +99,12 @@ impl Block {
     #[inline(always)]
     pub(super) fn turned(&self, lane: usize) -> bool {
         self.codes[lane % LANES] >> 31 != 0
+    }
+
+    /// Returns a bit for each triangle whose orientation reordering has reversed.
+    #[inline(always)]
+    pub(super) fn all_turned<S: Simd>(&self, simd: S) -> u32 {
+        Eight::load(simd, bytemuck::cast_ref(&self.codes)).signs()
     }
 
     /// Returns the face with its corners in their own order, and a bit for each of its edges that runs from the higher

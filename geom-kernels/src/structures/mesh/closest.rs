@@ -141,33 +141,30 @@ impl<const SIDES: bool> Search<SIDES> {
         if near == 0 {
             return;
         }
-        let (keys, heights) = (keys.store(), heights.store());
-        for lane in lanes_of(near) {
-            let square = keys[lane];
-            let key = u64::from(square.to_bits()) << 32 | u64::from(block.faces[lane]);
-            let found = key < self.best;
-            if SIDES && square <= self.farthest {
-                let height = heights[lane];
-                let side = if height.abs() - self.slack <= 0.0 {
-                    FRONT | BACK
-                } else if height.is_sign_negative() != block.turned(lane) {
-                    BACK
-                } else {
-                    FRONT
-                };
-                let old = self.square();
-                if found {
-                    self.shrink(square);
-                }
-                // A face farther than the best by more than slack does not change the result.
-                self.sides = if !found || old <= self.farthest { self.sides | side } else { side };
-            } else if found {
-                self.shrink(square);
-            }
-            if found {
-                self.best = key;
-                self.place = Some((number, lane as u32));
-            }
+        // Of equally near faces, the one of the least index is found.
+        let least = keys.least();
+        let mut nearest = (u64::MAX, 0);
+        for lane in lanes_of(keys.less_equal(Eight::splat(simd, least)).signs()) {
+            let key = u64::from(least.to_bits()) << 32 | u64::from(block.faces[lane]);
+            nearest = nearest.min((key, lane as u32));
+        }
+        let (key, lane) = nearest;
+        let (found, old) = (key < self.best, self.square());
+        if found {
+            self.best = key;
+            self.place = Some((number, lane));
+            self.shrink(least);
+        }
+        if SIDES {
+            let close = keys.less_equal(Eight::splat(simd, self.farthest)).signs();
+            let slack = Eight::splat(simd, self.slack);
+            let either = (heights.abs() - slack).less_equal(Eight::splat(simd, 0.0)).signs();
+            let behind = heights.signs() ^ block.all_turned(simd);
+            let front = if close & (either | !behind) != 0 { FRONT } else { 0 };
+            let back = if close & (either | behind) != 0 { BACK } else { 0 };
+            // A face farther than the best by more than slack does not change the result.
+            let kept = if !found || old <= self.farthest { self.sides } else { 0 };
+            self.sides = kept | front | back;
         }
     }
 

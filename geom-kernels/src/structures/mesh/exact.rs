@@ -69,6 +69,16 @@ pub(super) fn greater(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
+/// Returns the next greater number if `up`, else the same. If `up`, `a` is neither -0 nor infinite nor NaN.
+///
+/// Whether a rounding went down is a coin toss, so there is no branch.
+#[inline(always)]
+fn raised(a: f32, up: bool) -> f32 {
+    // The bits of a negative number fall when it grows.
+    let one = a.to_bits().cast_signed() >> 31 | 1;
+    f32::from_bits(a.to_bits().wrapping_add_signed(one * i32::from(up)))
+}
+
 /// Returns `a + b`, rounded up, if the sum is finite.
 #[inline(always)]
 pub(super) fn add_up(a: f32, b: f32) -> f32 {
@@ -76,7 +86,7 @@ pub(super) fn add_up(a: f32, b: f32) -> f32 {
     // Knuth's sum of two: the rounding error is a number, and these operations find it.
     let part = sum - a;
     let lost = (a - (sum - part)) + (b - part);
-    if lost > 0.0 { sum.next_up() } else { sum }
+    raised(sum, lost > 0.0)
 }
 
 /// Returns `a - b`, rounded up, if the difference is finite.
@@ -89,7 +99,7 @@ pub(super) fn sub_up(a: f32, b: f32) -> f32 {
 #[inline(always)]
 fn narrow_up(a: f64) -> f32 {
     let nearest = a as f32;
-    if f64::from(nearest) < a { nearest.next_up() } else { nearest }
+    raised(nearest, f64::from(nearest) < a)
 }
 
 /// Returns `a * b`, rounded up.
@@ -104,7 +114,7 @@ pub(super) fn sqrt_up(a: f32) -> f32 {
     let root = a.sqrt();
     // The square has 48 bits, so it is exact.
     let square = f64::from(root) * f64::from(root);
-    if square < f64::from(a) { root.next_up() } else { root }
+    raised(root, square < f64::from(a))
 }
 
 /// Returns the vector as f64.

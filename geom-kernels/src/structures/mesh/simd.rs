@@ -4,7 +4,7 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use super::exact::Float;
+use super::exact::{Float, lesser};
 
 /// A computation that [`with_simd`] compiles twice. `run` and the hot functions that it calls must be
 /// `#[inline(always)]`, so that they are compiled for the processor's features.
@@ -41,6 +41,8 @@ pub(super) trait Simd: Copy {
     fn store(self, from: Self::Numbers) -> [f32; 8];
     /// Returns `a * b + c`, rounded once.
     fn fma(self, a: Self::Numbers, b: Self::Numbers, c: Self::Numbers) -> Self::Numbers;
+    /// Returns the least number, if none is NaN.
+    fn least(self, a: Self::Numbers) -> f32;
     /// Returns the sign bits.
     fn signs(self, a: Self::Numbers) -> u32;
     fn add(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
@@ -96,6 +98,12 @@ impl<S: Simd> Eight<S> {
     #[inline(always)]
     pub(super) fn signs(self) -> u32 {
         self.simd.signs(self.of)
+    }
+
+    /// Returns the least number, if none is NaN.
+    #[inline(always)]
+    pub(super) fn least(self) -> f32 {
+        self.simd.least(self.of)
     }
 
     /// Returns the magnitudes.
@@ -189,6 +197,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn least(self, a: [f32; 8]) -> f32 {
+        a.into_iter().fold(f32::INFINITY, lesser)
+    }
+
+    #[inline(always)]
     fn signs(self, a: [f32; 8]) -> u32 {
         a.iter().rev().fold(0, |bits, x| bits << 1 | x.to_bits() >> 31)
     }
@@ -211,9 +224,10 @@ impl Simd for Portable {
 #[cfg(target_arch = "x86_64")]
 mod avx {
     use std::arch::x86_64::{
-        __m256, _CMP_LE_OQ, _CMP_LT_OQ, _mm256_add_ps, _mm256_and_ps, _mm256_andnot_ps,
-        _mm256_cmp_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps,
-        _mm256_mul_ps, _mm256_or_ps, _mm256_sub_ps, _mm256_xor_ps,
+        __m256, _CMP_LE_OQ, _CMP_LT_OQ, _mm_cvtss_f32, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps,
+        _mm_movehl_ps, _mm256_add_ps, _mm256_and_ps, _mm256_andnot_ps, _mm256_castps256_ps128,
+        _mm256_cmp_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps,
+        _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_sub_ps, _mm256_xor_ps,
     };
 
     use super::Simd;
@@ -261,6 +275,16 @@ mod avx {
         fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
             // SAFETY: the processor has FMA, or there was no `self`.
             unsafe { _mm256_fmadd_ps(a, b, c) }
+        }
+
+        #[inline(always)]
+        fn least(self, a: __m256) -> f32 {
+            // SAFETY: the processor has AVX2, or there was no `self`.
+            unsafe {
+                let four = _mm_min_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+                let two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)))
+            }
         }
 
         #[inline(always)]

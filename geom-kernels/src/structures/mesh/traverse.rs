@@ -41,36 +41,38 @@ pub(super) fn lanes_of(mut bits: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The children that remain to be visited: the bits of their distances, which are not negative, and below them the
-/// children.
+/// The children that remain to be visited. (Words that are stored as one and read as two, or the reverse, would wait for
+/// each other.)
 pub(super) struct Stack {
-    entries: [u64; STACK],
+    /// The bits of the distances, which are not negative.
+    keys: [u32; STACK],
+    children: [u32; STACK],
     size: usize,
 }
 
 impl Stack {
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Self { entries: [0; STACK], size: 0 }
+        Self { keys: [0; STACK], children: [0; STACK], size: 0 }
     }
 
     /// Returns the next child that is not farther than the limit.
     #[inline(always)]
     pub(super) fn pop(&mut self, limit: f32) -> Option<u32> {
+        // The number of a lane in a key may be greater than the bits that it has replaced.
+        let limit = limit.to_bits() | LANE;
         while let Some(last) = self.size.checked_sub(1) {
             self.size = last;
-            match self.entries.get(last) {
-                // The number of a lane in a key may be greater than the bits that it has replaced.
-                Some(entry) if (entry >> 32) as u32 <= limit.to_bits() | LANE => {
-                    return Some(*entry as u32);
-                }
+            match self.keys.get(last).zip(self.children.get(last)) {
+                Some((key, child)) if *key <= limit => return Some(*child),
                 _ => {}
             }
         }
         None
     }
 
-    /// Adds children of a node, those whose bits are set, and returns the nearest one, or the next one of the stack.
+    /// Adds the children of a node whose bits are set, less the nearest one, which it returns. None of them is farther than
+    /// the limit. If no bit is set, it returns the next child of the stack.
     #[inline(always)]
     pub(super) fn push_ordered<S: Simd>(
         &mut self,
@@ -80,30 +82,41 @@ impl Stack {
         children: &Lanes<u32>,
         limit: f32,
     ) -> Option<u32> {
+        if bits & bits.wrapping_sub(1) == 0 {
+            return match lanes_of(bits).next() {
+                Some(lane) => Some(children[lane]),
+                None => self.pop(limit),
+            };
+        }
         // The number of the lane in the lowest bits makes distances differ.
         let keys = distances
             .and(Eight::splat(simd, f32::from_bits(!LANE)))
             .or(Eight::load(simd, &NUMBERS));
         let stored = keys.store();
-        let start = self.size;
+        let free = self.size..self.size + LANES;
         // The depth of a tree limits the number of entries, so there is space.
-        let free = self.entries.get_mut(start..start + LANES)?;
-        let count = bits.count_ones() as usize;
+        let (to_keys, to_children) =
+            (self.keys.get_mut(free.clone())?, self.children.get_mut(free)?);
+        let last = bits.count_ones() as usize - 1;
+        let mut nearest = 0;
         for lane in lanes_of(bits) {
             let nearer = keys.less(Eight::splat(simd, stored[lane])).signs() & bits;
-            let at = count - 1 - nearer.count_ones() as usize;
-            free[at % LANES] = u64::from(stored[lane].to_bits()) << 32 | u64::from(children[lane]);
+            let (at, child) = (last - nearer.count_ones() as usize, children[lane]);
+            to_keys[at % LANES] = stored[lane].to_bits();
+            to_children[at % LANES] = child;
+            nearest = if nearer == 0 { child } else { nearest };
         }
-        self.size = start + count;
-        self.pop(limit)
+        self.size += last;
+        Some(nearest)
     }
 
     /// Adds children of a node, those whose bits are set, in no order.
     #[inline(always)]
     pub(super) fn push_all(&mut self, bits: u32, children: &Lanes<u32>) {
         for lane in lanes_of(bits) {
-            if let Some(entry) = self.entries.get_mut(self.size) {
-                *entry = u64::from(children[lane]);
+            let entry = self.keys.get_mut(self.size).zip(self.children.get_mut(self.size));
+            if let Some((key, child)) = entry {
+                (*key, *child) = (0, children[lane]);
                 self.size += 1;
             }
         }
