@@ -103,6 +103,8 @@ struct Search<const SIDES: bool> {
     /// The greatest distance of a box or plane that may contain a nearer face, and its square.
     reach: f32,
     farthest: f32,
+    /// The square of the greatest distance of a cylinder that may contain a nearer face.
+    around: f32,
     sides: u32,
 }
 
@@ -114,7 +116,8 @@ impl<const SIDES: bool> Search<SIDES> {
         let slack = add_up(mul_up(reach, 1.907_348_6e-6), 2.168_404_3e-19);
         let square = lesser(distance * distance, f32::MAX);
         let best = u64::from(square.to_bits()) << 32 | u64::from(NO_FACE);
-        let mut search = Self { q, slack, best, place: None, reach: 0.0, farthest: 0.0, sides: 0 };
+        let mut search =
+            Self { q, slack, best, place: None, reach: 0.0, farthest: 0.0, around: 0.0, sides: 0 };
         search.shrink(square);
         search
     }
@@ -124,6 +127,8 @@ impl<const SIDES: bool> Search<SIDES> {
     fn shrink(&mut self, square: f32) {
         let distance = add_up(sqrt_up(square), self.slack);
         self.reach = distance;
+        // The errors of cylinders are less than slack.
+        self.around = lesser((distance + self.slack) * (distance + self.slack), f32::MAX);
         // The bits that a device uses for the number of a child are set.
         self.farthest = f32::from_bits(lesser(mul_up(distance, distance), f32::MAX).to_bits() | 3);
     }
@@ -193,7 +198,12 @@ impl<const SIDES: bool> Search<SIDES> {
                 next = stack.pop(self.farthest);
             } else if let Some(node) = mesh.tree.nodes.get(child as usize) {
                 let distances = distances_to_boxes(simd, node, q);
-                let near = distances.less_equal(Eight::splat(simd, self.farthest)).signs();
+                let mut near = distances.less_equal(Eight::splat(simd, self.farthest)).signs();
+                if near & node.leaves(simd) != 0
+                    && let Some(cylinders) = mesh.tree.cylinders.get(child as usize)
+                {
+                    near &= cylinders.within(simd, q, self.around);
+                }
                 next = stack.push_ordered(simd, near, distances, &node.children, self.farthest);
             } else {
                 return;

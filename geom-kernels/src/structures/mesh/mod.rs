@@ -3,6 +3,7 @@
 mod batch;
 mod block;
 mod closest;
+mod cylinders;
 mod evaluate;
 mod exact;
 mod ordered;

@@ -41,6 +41,8 @@ pub(super) trait Simd: Copy {
     fn store(self, from: Self::Numbers) -> [f32; 8];
     /// Returns `a * b + c`, rounded once.
     fn fma(self, a: Self::Numbers, b: Self::Numbers, c: Self::Numbers) -> Self::Numbers;
+    /// Returns the square roots.
+    fn sqrt(self, a: Self::Numbers) -> Self::Numbers;
     /// Returns the least number, if none is NaN.
     fn least(self, a: Self::Numbers) -> f32;
     /// Returns the sign bits.
@@ -98,6 +100,12 @@ impl<S: Simd> Eight<S> {
     #[inline(always)]
     pub(super) fn signs(self) -> u32 {
         self.simd.signs(self.of)
+    }
+
+    /// Returns the square roots.
+    #[inline(always)]
+    pub(super) fn sqrt(self) -> Self {
+        Self { of: self.simd.sqrt(self.of), ..self }
     }
 
     /// Returns the least number, if none is NaN.
@@ -197,6 +205,12 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn sqrt(self, mut a: [f32; 8]) -> [f32; 8] {
+        a.iter_mut().for_each(|x| *x = x.sqrt());
+        a
+    }
+
+    #[inline(always)]
     fn least(self, a: [f32; 8]) -> f32 {
         a.into_iter().fold(f32::INFINITY, lesser)
     }
@@ -227,7 +241,8 @@ mod avx {
         __m256, _CMP_LE_OQ, _CMP_LT_OQ, _mm_cvtss_f32, _mm_min_ps, _mm_min_ss, _mm_movehdup_ps,
         _mm_movehl_ps, _mm256_add_ps, _mm256_and_ps, _mm256_andnot_ps, _mm256_castps256_ps128,
         _mm256_cmp_ps, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_max_ps, _mm256_min_ps,
-        _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_sub_ps, _mm256_xor_ps,
+        _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_sqrt_ps, _mm256_sub_ps,
+        _mm256_xor_ps,
     };
 
     use super::Simd;
@@ -275,6 +290,12 @@ mod avx {
         fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
             // SAFETY: the processor has FMA, or there was no `self`.
             unsafe { _mm256_fmadd_ps(a, b, c) }
+        }
+
+        #[inline(always)]
+        fn sqrt(self, a: __m256) -> __m256 {
+            // SAFETY: the processor has AVX2, or there was no `self`.
+            unsafe { _mm256_sqrt_ps(a) }
         }
 
         #[inline(always)]

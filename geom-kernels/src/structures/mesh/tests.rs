@@ -2,6 +2,7 @@
 
 use super::block::LANES;
 use super::closest::{AtPoint, ByNormal, ByParity, Closest, PointQuery, Within};
+use super::cylinders::Cylinders;
 use super::rays::{AlongRay, Count, Nearest, RayQuery};
 use super::simd::{Portable, Task};
 use super::*;
@@ -117,10 +118,12 @@ fn boxes_exclude_nothing_that_is_found() -> Result<()> {
             for node in &mut open.tree.nodes {
                 node.bounds = [[[-1e18; LANES]; 3], [[1e18; LANES]; 3]];
             }
+            open.tree.cylinders.fill(Cylinders::new());
             last = Some((mesh.clone(), open));
         }
         let Some((_, open)) = &last else { return };
         assert_eq!(bits(mesh.closest_point(q)), bits(open.closest_point(q)), "{q:?}");
+        assert_eq!(mesh.is_within(q, 0.1), open.is_within(q, 0.1), "{q:?}");
         assert_eq!(mesh.side_of(q), open.side_of(q), "{q:?}");
         assert_eq!(bits(mesh.nearest_hit(&ray)), bits(open.nearest_hit(&ray)), "{ray:?}");
         assert_eq!(mesh.count_hits(&ray), open.count_hits(&ray), "{ray:?}");
@@ -128,6 +131,49 @@ fn boxes_exclude_nothing_that_is_found() -> Result<()> {
         let start = ray.between(0.0, 0.0);
         assert_eq!(mesh.count_hits(&start), open.count_hits(&start), "{start:?}");
     })
+}
+
+/// Points around the cylinders of leaves: none is farther than the leaf's triangles, and many are hardly nearer.
+#[test]
+fn cylinders_are_no_farther_than_their_triangles() -> Result<()> {
+    let (mut numbers, mut excluded) = (Numbers(4), 0);
+    for mesh in meshes()? {
+        let Aabb { lower, upper } = mesh.tree.bounds;
+        let size = [0, 1, 2].map(|axis: usize| upper[axis] - lower[axis]);
+        for (node, cylinders) in mesh.tree.nodes.iter().zip(&mesh.tree.cylinders) {
+            for (lane, child) in node.children.into_iter().enumerate() {
+                if child & tree::LEAF == 0 {
+                    continue;
+                }
+                let Some(block) = mesh.tree.blocks.get((child & !tree::LEAF) as usize) else {
+                    continue;
+                };
+                for _ in 0..8 {
+                    let by = numbers.point(2.0);
+                    let q =
+                        [0, 1, 2].map(|axis: usize| lower[axis] + size[axis] * (0.5 + by[axis]));
+                    let mut least = f64::INFINITY;
+                    for face in block.faces.into_iter().filter(|face| *face != u32::MAX) {
+                        if let Some((_, corners)) = mesh.face_corners(face) {
+                            let square = triangle::closest_point(corners, 0, q).distance_squared;
+                            least = least.min(f64::from(square).sqrt());
+                        }
+                    }
+                    let reach: f32 = size.iter().sum();
+                    // The rounding errors of `within`, and of the closest point.
+                    let slack = f64::from(reach) * 3.0 * 2f64.powi(-18);
+                    let limit = (least + slack).powi(2) as f32;
+                    let wide_q = traverse::splat(Portable, q);
+                    let within = cylinders.within(Portable, wide_q, limit);
+                    assert!(within >> lane & 1 != 0, "{q:?} {least}");
+                    let nearer = cylinders.within(Portable, wide_q, limit * 0.8);
+                    excluded += u32::from(nearer >> lane & 1 == 0);
+                }
+            }
+        }
+    }
+    assert!(excluded > 1000, "{excluded} leaves are excluded");
+    Ok(())
 }
 
 /// Needles whose two long edges are all but one line, and points beyond their tips: of all faces' points, computed in

@@ -7,6 +7,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::block::{Block, LANES, Lanes, NO_TRIANGLE, face_of};
+use super::cylinders::Cylinders;
+use super::simd::{Eight, Simd};
 use super::triangle::bounds;
 use crate::Aabb;
 
@@ -31,10 +33,20 @@ pub(super) struct Node {
     pub(super) children: Lanes<u32>,
 }
 
+impl Node {
+    /// Returns a bit for each child that is a leaf or missing.
+    #[inline(always)]
+    pub(super) fn leaves<S: Simd>(&self, simd: S) -> u32 {
+        Eight::load(simd, bytemuck::cast_ref(&self.children)).signs()
+    }
+}
+
 /// The nodes, of which the first is the root and children follow their parents, and the leaves.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
+    /// Of each node.
+    pub(super) cylinders: Vec<Cylinders>,
     pub(super) blocks: Vec<Block>,
     pub(super) bounds: Aabb<f32>,
 }
@@ -98,7 +110,8 @@ impl Tree {
         }
         let pack = |lanes: &Lanes<u32>| Block::new(*lanes, points, faces);
         let blocks = leaves.par_iter().with_min_len(64).map(pack).collect();
-        let mut tree = Self { nodes, blocks, bounds: EMPTY };
+        let cylinders = vec![Cylinders::new(); nodes.len()];
+        let mut tree = Self { nodes, cylinders, blocks, bounds: EMPTY };
         tree.fit();
         tree
     }
@@ -110,13 +123,20 @@ impl Tree {
         self.fit();
     }
 
-    /// Computes the boxes of all nodes, from the leaves to the root.
+    /// Computes the boxes and cylinders of all nodes, from the leaves to the root.
     fn fit(&mut self) {
         for number in (0..self.nodes.len()).rev() {
             let children = self.nodes[number].children;
             let mut bounds = [[[0.0; LANES]; 3]; 2];
             for (lane, child) in children.into_iter().enumerate() {
-                let Aabb { lower, upper } = self.extent(child);
+                let extent = self.extent(child);
+                if child & LEAF != 0
+                    && let Some(block) = self.blocks.get((child & !LEAF) as usize)
+                    && let Some(cylinders) = self.cylinders.get_mut(number)
+                {
+                    cylinders.set(lane, block, &extent);
+                }
+                let Aabb { lower, upper } = extent;
                 for axis in 0..3 {
                     bounds[0][axis][lane] = lower[axis];
                     bounds[1][axis][lane] = upper[axis];
