@@ -122,12 +122,18 @@ impl Translator<'_> {
             self.of_type(path, ty);
         }
         let ty = self.hole(quote!(phases_text.ty::<#ty>()));
+        let converts = primitive && name == "from";
         if !primitive {
             self.enters();
         }
         let starts_phase = call.args.iter().any(|arg| self.role(arg) == Role::Block);
         self.mutable_arguments(&call.args);
         let args = self.operands(&mut call.args)?;
+        // A type of the program may have its own conversion.
+        let private = self.private();
+        for arg in call.args.iter_mut().filter(|_| converts) {
+            replace(arg, |inner| quote!(#private::of_number(#inner)));
+        }
         let mut suffix = String::new();
         // `from_f64` is included, because `half` rounds it twice on some processors.
         let defined = DEFINED.contains(&name)
@@ -167,7 +173,8 @@ impl Translator<'_> {
         let number = self.probes;
         self.probes += 1;
         let probe = self.probe_name(number);
-        let suffix = self.hole(quote!(phases_types.name(#number, phases_text)));
+        let private = self.private();
+        let suffix = self.hole(quote!(#private::Types::name(&phases_types, #number, phases_text)));
         (Expr::Verbatim(quote!(#probe)), suffix)
     }
 
@@ -197,7 +204,8 @@ impl Translator<'_> {
         let comma = (!list.is_empty()).then(|| quote!(,));
         let call = quote!(#path::phases_call #arguments(#probe #comma #list));
         replace(e, |_| call);
-        let name = self.hole(quote!(phases_types.name(#number, phases_text)));
+        let private = self.private();
+        let name = self.hole(quote!(#private::Types::name(&phases_types, #number, phases_text)));
         let args: String = args.iter().map(|arg| format!(", {}", arg.code)).collect();
         let value = self.called(format!("{name}(c{args})"));
         if starts_phase {
@@ -396,8 +404,10 @@ impl Translator<'_> {
         let number = self.probes;
         self.probes += 1;
         let probe = self.probe_name(number);
-        let function =
-            self.hole(quote!(phases_types.function(#number, #method, #line, phases_text)));
+        let private = self.private();
+        let function = self.hole(
+            quote!(#private::Types::function(&phases_types, #number, #method, #line, phases_text)),
+        );
         let args: String = args.iter().map(|arg| format!(", d({})", arg.code)).collect();
         (Expr::Verbatim(quote!(#probe)), self.called(format!("{function}{args})")))
     }

@@ -26,7 +26,8 @@ impl Translator<'_> {
         let (probe, private) = (self.probe_name(number), self.private());
         *e = place;
         crate::exprs::replace(e, |place| quote::quote!(#private::typed(&#probe, #place)));
-        let ty = self.hole(quote::quote!(phases_types.name(#number, phases_text)));
+        let ty =
+            self.hole(quote::quote!(#private::Types::name(&phases_types, #number, phases_text)));
         self.emit(&format!("{ty} {name};"));
         self.out.push_str(&emitted);
         Ok(if value.never { value } else { Value::constant(name) })

@@ -1,7 +1,7 @@
 //! `for` loops: over ranges, their steps and reverses, and over the elements of arrays and slices.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::visit::Visit;
 use syn::{Expr, ExprForLoop};
 
@@ -95,6 +95,16 @@ impl Translator<'_> {
         Ok(translated)
     }
 
+    /// Makes rustc call a method of iterators by its path: a trait of the program may have such a method.
+    fn of_iterators(e: &mut Expr) {
+        let Expr::MethodCall(call) = e else { return };
+        let (receiver, method, args) = (&call.receiver, &call.method, &call.args);
+        let called = quote_spanned!(method.span()=> ::core::iter::Iterator::#method);
+        let args = args.iter();
+        let by_path = quote!(#called(#receiver #(, #args)*));
+        replace(e, |_| by_path);
+    }
+
     /// Translates `a..b` and `a..=b`; `reversed`: with `.rev()`.
     fn over_range(
         &mut self,
@@ -125,6 +135,9 @@ impl Translator<'_> {
             range => range,
         };
         let (range, inclusive) = self.range_object(ends)?;
+        if reversed {
+            Self::of_iterators(&mut each.expr);
+        }
         let counter = self.name("j");
         let (body, entry) =
             self.counted_body(each, entry, &format!("{range}.number({counter})"), true)?;
@@ -204,6 +217,7 @@ impl Translator<'_> {
             return refused(call, "`step_by` takes a step", "write `.step_by(2)`");
         };
         let step = self.operand(step)?;
+        Self::of_iterators(&mut each.expr);
         let (by, counter) = (self.name("by"), self.name("j"));
         self.emit(&format!("const usize {by} = {};", step.code));
         self.emit(&format!("if ({by}.v == 0) c.fail({line}, Assert);"));
@@ -247,15 +261,18 @@ impl Translator<'_> {
             Expr::Paren(inner) => self.elements(&mut inner.expr, counter),
             Expr::MethodCall(call) if call.method == "enumerate" => {
                 let (item, count) = self.elements(&mut call.receiver, counter)?;
+                Self::of_iterators(e);
                 Ok((format!("tup(usize({counter}), {item})"), count))
             }
             Expr::MethodCall(call) if call.method == "zip" && call.args.len() == 1 => {
                 let (first, count) = self.elements(&mut call.receiver, counter)?;
                 let (second, other) = self.elements(&mut call.args[0], counter)?;
+                Self::of_iterators(e);
                 Ok((format!("tup({first}, {second})"), format!("shorter({count}, {other})")))
             }
             Expr::MethodCall(call) if call.method == "copied" => {
                 let (item, count) = self.elements(&mut call.receiver, counter)?;
+                Self::of_iterators(e);
                 Ok((format!("deref({item})"), count))
             }
             Expr::MethodCall(call) if call.method == "iter" || call.method == "iter_mut" => {

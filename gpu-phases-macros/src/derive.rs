@@ -150,6 +150,9 @@ fn structure(
     }
     let members: Vec<syn::Member> = fields.members().collect();
     let types: Vec<&Type> = fields.iter().map(|field| &field.ty).collect();
+    let field_names = (0..types.len())
+        .map(|at| Ident::new(&format!("phases_{at}"), proc_macro2::Span::mixed_site()));
+    let field_names: Vec<Ident> = field_names.collect();
     let mut generics = input.generics.clone();
     for param in &mut generics.params {
         match param {
@@ -183,6 +186,16 @@ fn structure(
             impl #impl_generics #library::__private::TypesOfKernelsDoNotDeref for #ident #ty_generics #where_clause {}
             #checked
 
+            // An attribute after the derive may have changed the fields.
+            #[allow(dead_code)]
+            fn phases_fields #impl_generics (of: &#ident #ty_generics) #where_clause {
+                let #ident { #(#members: #field_names),* } = of;
+                #(
+                    let found = #library::__private::type_of(#field_names);
+                    let _: ::core::marker::PhantomData<#types> = found;
+                )*
+            }
+
             #[diagnostic::do_not_recommend]
             impl #impl_generics #library::blocks::Element for #ident #ty_generics #where_clause {}
 
@@ -199,6 +212,14 @@ fn structure(
                         ::core::mem::align_of::<Self>() <= 16,
                         "kernels align types to at most 16 bytes: write `#[repr(C, align(16))]`"
                     );
+                    let mut at = 0;
+                    #(
+                        ::core::assert!(
+                            ::core::mem::offset_of!(Self, #members) == at,
+                            "an attribute after `derive` has changed the layout: put it before"
+                        );
+                        at += ::core::mem::size_of::<#types>();
+                    )*
                     true #(&& <#types as #library::device::Device>::STORED)*
                 };
                 const FLOATS: usize = 0 #(+ <#types as #library::device::Device>::FLOATS)*;
@@ -296,6 +317,11 @@ fn enumeration(
             #fallback
             impl #library::__private::TypesOfKernelsDoNotDeref for #ident {}
 
+            const _: () = ::core::assert!(
+                ::core::mem::size_of::<#ident>() == ::core::mem::size_of::<#tag>(),
+                "an attribute after `derive` has changed the layout: put it before"
+            );
+
             // C++ compares the numbers. A constant is a valid pattern only if `PartialEq` is derived, so that Rust
             // compares them, too.
             #(const _: () = {
@@ -329,7 +355,7 @@ fn enumeration(
                 }
 
                 fn is_valid(bytes: &[u8]) -> bool {
-                    #(bytes == (#ident::#variants as #tag).to_ne_bytes().as_slice())||*
+                    #(bytes == &#tag::to_ne_bytes(#ident::#variants as #tag)[..])||*
                 }
             }
         };
@@ -365,7 +391,7 @@ fn with_values(input: &DeriveInput, data: &DataEnum, library: &TokenStream) -> R
         let of = &variant.ident;
         values.push(quote! {
             Self::#of { #(#members: #names),* } => #private::variant_value(
-                &Self::cpp_name(), #number, #count, &[#(#private::value_text(#names)),*]
+                &Self::cpp_name(), #number, #count, &[#(#private::value_text::<#types>(#names)),*]
             ),
         });
     }

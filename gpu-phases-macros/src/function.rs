@@ -10,7 +10,7 @@ use syn::{
 use crate::blocks::barriers::Plan;
 use crate::blocks::{Level, Role, loads, role_of};
 use crate::options::Options;
-use crate::patterns::{not_of_constants, single_name};
+use crate::patterns::single_name;
 use crate::refuse::{Result, refused};
 use crate::translate::Translator;
 use crate::types::{is_closure_bound, is_named};
@@ -78,6 +78,7 @@ pub(crate) fn translate(
     let mut prelude = String::new();
     let mut names = Vec::new();
     let mut handles = Vec::new();
+    let mut blocks = Vec::new();
     let has_block =
         |arg: &FnArg| matches!(arg, FnArg::Typed(typed) if role_of(&typed.ty) == Role::Block);
     let over_blocks = rust.sig.inputs.iter().any(has_block);
@@ -120,6 +121,7 @@ pub(crate) fn translate(
                 template.push(format!("class H{at}"));
                 params.push(format!("H{at}&& {cpp}"));
                 if role == Role::Block {
+                    blocks.push(typed.pat.clone());
                     prelude.push_str(&format!("using B = plain<H{at}>;\nB::meet();\n"));
                     s.level = Some(Level {
                         plan: Plan::new(),
@@ -151,7 +153,8 @@ pub(crate) fn translate(
                 }
                 match single_name(&typed.pat) {
                     Some((name, mutable)) => {
-                        not_of_constants(&typed.pat, &name)?;
+                        let mut unused = crate::patterns::Matching::default();
+                        s.pattern(&mut typed.pat, "", &mut unused)?;
                         let cpp = s.declare(&name, mutable || ty.starts_with("mut<"));
                         params.push(format!("{ty} {cpp}"));
                         if over_blocks && is_closure {
@@ -188,6 +191,9 @@ pub(crate) fn translate(
     // The roles of parameters follow from the names of their types, which may be those of other types.
     let private = s.private();
     let checked = handles.iter().map(|name| syn::parse_quote!(#private::handle(&#name);));
+    // Methods of other references to a block may be those of a trait.
+    let exact = blocks.iter().map(|name| syn::parse_quote!(#private::the_block(&#name);));
+    let checked: Vec<syn::Stmt> = checked.chain(exact).collect();
     rust.block.stmts.splice(0..0, checked);
     let mut body = std::mem::take(&mut s.out);
     if let Some(level) = s.level.take() {
@@ -331,7 +337,7 @@ fn copy(
             phases_args: ::core::option::Option<(#(#types,)*)>
         ) -> ::core::option::Option<#output> #where_clause {
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Int as _, Number as _, Real as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Int as _, Length as _, Number as _, Real as _};
             #(let #probes = #private::Probe::new();)*
             if let ::core::option::Option::Some((#(#patterns,)*)) = phases_args {
                 return ::core::option::Option::Some(#body);

@@ -7,7 +7,7 @@ use syn::{FnArg, Generics, Ident, ImplItem, Item, ItemFn, ItemImpl, ReturnType, 
 use crate::function::{Body, Head, Translated, argument_of, bare, instance_names, translate};
 use crate::names::{DEFINED, defined_name, is_elementary, is_reserved};
 use crate::options::Options;
-use crate::refuse::{Result, no_cfg, refused};
+use crate::refuse::{Result, macro_of, no_cfg, refused};
 
 /// The operators that types in kernels have, with their names in C++.
 pub(crate) const OPERATORS: [(&str, &str); 22] = [
@@ -71,6 +71,12 @@ pub(crate) fn expand(
 
 fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
     no_cfg(item)?;
+    let device = of_item(item, options)?;
+    let names = crate::hygiene::check(item)?;
+    Ok(quote!(#device #names))
+}
+
+fn of_item(item: &Item, options: &Options) -> Result<TokenStream> {
     options.no_kernel()?;
     if !matches!(item, Item::Impl(block) if block.trait_.is_some()) {
         options.no_references(item)?;
@@ -81,6 +87,11 @@ fn translated(item: &Item, options: &Options) -> Result<TokenStream> {
     match item {
         Item::Fn(function) => crate::function::expand(function, options),
         Item::Impl(block) => match &block.trait_ {
+            _ if macro_of(block).is_some() => refused(
+                &macro_of(block),
+                "an attribute after `#[device]` may change the Rust and not the C++",
+                "put it before `#[device]`",
+            ),
             None => methods(block.clone(), options),
             Some(_) => operator(block.clone(), options),
         },
@@ -551,7 +562,7 @@ fn by_reference(
     } else {
         quote!(::core::option::Option::Some(phases_text.ty::<#right>()))
     };
-    let write = quote!({ let (a, b) = (phases_text.ty::<Self>(), #other); #private::by_reference(#cpp, &a, b.as_deref()) });
+    let write = quote!({ let (a, b) = (phases_text.ty::<Self>(), #other); #private::by_reference(#cpp, &a, ::core::option::Option::as_deref(&b)) });
     (write, implementations)
 }
 

@@ -72,7 +72,9 @@ fn checked(
     host::check(function, signature)?;
     let translated = translate(function.clone(), signature, options)?;
     let host = host::extent(function, &translated.statements, options)?;
-    Ok(assemble::assemble(function, signature, options, &host, &translated))
+    let names = crate::hygiene::check(item)?;
+    let kernel = assemble::assemble(function, signature, options, &host, &translated);
+    Ok(quote!(#kernel #names))
 }
 
 /// Rustc's copy of the body, and the C++.
@@ -133,7 +135,8 @@ fn translate(mut function: ItemFn, signature: &Signature, options: &Options) -> 
     let text = std::mem::take(&mut s.out);
     let file =
         s.hole(quote!(::std::string::ToString::to_string(&phases_text.file(::core::file!()))));
-    let number = s.hole(quote!(::std::string::ToString::to_string(&phases_text.kernel_number())));
+    let library = &options.library;
+    let number = s.hole(quote!(::std::string::ToString::to_string(&#library::text::Text::kernel_number(phases_text))));
     let source = s.hole(quote!(::std::format!("{:?}", ::core::file!())));
     let entry = s.hole(quote!(Self::KERNEL.entry()));
     let checks = s.overflow_hole();
@@ -222,6 +225,7 @@ fn body(
             "end it with `each(out, |i, out| …)`",
         );
     };
+    s.no_shadows(&statements)?;
     s.items.push(items(&statements));
     let private = s.private();
     let mut copy = Vec::new();

@@ -10,6 +10,7 @@ mod counted;
 mod derive;
 mod exprs;
 mod function;
+mod hygiene;
 mod implementation;
 mod kernel;
 mod literals;

@@ -85,7 +85,10 @@ impl Translator<'_> {
             let (private, written) = (self.private(), index.expr.to_token_stream());
             let base = if original.to_string() == written.to_string() { original } else { written };
             let line = u32::try_from(line).unwrap_or(0);
-            replace(&mut index.index, |at| quote!(#private::index(#at, (#base).len(), #line)));
+            replace(
+                &mut index.index,
+                |at| quote!(#private::index(#at, (#base).phases_len(), #line)),
+            );
         }
         if let Some(code) = near {
             return Ok(Value::new(code, Effect::Faults));

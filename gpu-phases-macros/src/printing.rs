@@ -194,7 +194,7 @@ impl Translator<'_> {
                     };
                     rust.push_str(&format!("{{{at}{spec}}}"));
                     cpp.push_str(&self.hole(
-                        quote!(::std::string::ToString::to_string(&#private::conversion(&phases_types.name(#probe, phases_text), #option))),
+                        quote!(::std::string::ToString::to_string(&#private::conversion(&#private::Types::name(&phases_types, #probe, phases_text), #option))),
                     ));
                     args.push_str(&format!(", printed(v({}))", value.code));
                 }

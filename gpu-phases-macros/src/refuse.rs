@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Error;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{Attribute, Item};
+use syn::{Attribute, ImplItem, Item, ItemImpl};
 
 /// The result of a translation.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -63,4 +63,34 @@ pub(crate) fn no_cfg(item: &Item) -> Result<()> {
     let mut parts = Parts(None);
     parts.visit_item(item);
     parts.0.map_or(Ok(()), Err)
+}
+
+/// Returns an attribute of an `impl`, or of its items, that may be a macro.
+pub(crate) fn macro_of(block: &ItemImpl) -> Option<&Attribute> {
+    const KNOWN: [&str; 14] = [
+        "doc",
+        "inline",
+        "allow",
+        "warn",
+        "deny",
+        "expect",
+        "forbid",
+        "must_use",
+        "cold",
+        "track_caller",
+        "deprecated",
+        "rustfmt",
+        "clippy",
+        "diagnostic",
+    ];
+    let of_items = block.items.iter().flat_map(|item| match item {
+        ImplItem::Fn(item) => &item.attrs[..],
+        ImplItem::Const(item) => &item.attrs[..],
+        ImplItem::Type(item) => &item.attrs[..],
+        _ => &[],
+    });
+    block.attrs.iter().chain(of_items).find(|attr| {
+        let first = attr.path().segments.first();
+        !first.is_some_and(|first| KNOWN.iter().any(|known| first.ident == known))
+    })
 }

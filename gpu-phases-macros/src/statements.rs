@@ -1,6 +1,6 @@
 //! Statements.
 
-use syn::{Expr, Item, Local, Pat, Stmt};
+use syn::{Expr, Item, Local, Pat, Stmt, UseTree};
 
 use crate::blocks::Role;
 use crate::patterns::Matching;
@@ -10,11 +10,51 @@ use crate::translate::{Effect, Translator, Value};
 impl Translator<'_> {
     /// Translates statements, and returns the value of the last one.
     pub(crate) fn statements(&mut self, statements: &mut [Stmt]) -> Result<Value> {
+        self.no_shadows(statements)?;
         // Items are in scope in their whole block, and there alone.
         self.items.push(crate::kernel::items(statements));
         let value = self.statements_in_scope(statements);
         self.items.pop();
         value
+    }
+
+    /// Refuses items that have the name of a variable around their block: in Rust they come before it.
+    pub(crate) fn no_shadows(&self, statements: &[Stmt]) -> Result<()> {
+        for statement in statements {
+            match statement {
+                Stmt::Item(Item::Const(item)) => self.no_variable(&item.ident)?,
+                Stmt::Item(Item::Use(item)) => self.imports_no_variable(&item.tree)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn imports_no_variable(&self, tree: &UseTree) -> Result<()> {
+        match tree {
+            UseTree::Path(path) => self.imports_no_variable(&path.tree),
+            UseTree::Name(name) => self.no_variable(&name.ident),
+            UseTree::Rename(name) => self.no_variable(&name.rename),
+            UseTree::Group(group) => {
+                group.items.iter().try_for_each(|tree| self.imports_no_variable(tree))
+            }
+            UseTree::Glob(glob) => refused(
+                glob,
+                "functions of kernels import by name: `*` may import the name of a variable",
+                "name what is imported, or import it outside of the function",
+            ),
+        }
+    }
+
+    fn no_variable(&self, name: &syn::Ident) -> Result<()> {
+        match self.local(&name.to_string()) {
+            Some(_) => refused(
+                name,
+                "this has the name of a variable around it",
+                "give one of them another name",
+            ),
+            None => Ok(()),
+        }
     }
 
     fn statements_in_scope(&mut self, statements: &mut [Stmt]) -> Result<Value> {

@@ -190,7 +190,7 @@ impl<'o> Translator<'o> {
         crate::exprs::replace(e, |inner| quote!(#private::typed(&#probe, #inner)));
         let number = self.probes;
         self.probes += 1;
-        self.hole(quote!(phases_types.name(#number, phases_text)))
+        self.hole(quote!(#private::Types::name(&phases_types, #number, phases_text)))
     }
 
     pub(crate) fn probe_name(&self, number: usize) -> proc_macro2::Ident {

@@ -23,7 +23,7 @@ impl Translator<'_> {
                         self.hole(quote!({
                             #[allow(unused_imports)]
                             use #private::{OfDevice as _, OfStructure as _};
-                            (&#private::Probe::<#elem>::new()).reference(phases_text)
+                            (&#private::Probe::<#elem>::new()).phases_reference(phases_text)
                         }))
                     }
                     (elem, mutable) => {

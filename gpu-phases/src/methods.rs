@@ -1,7 +1,11 @@
 //! Methods of built-in types, whose names have one meaning in kernels.
 
+use std::marker::PhantomData;
+
 use crate::atomic::SharedAtomic;
-use crate::blocks::{Block, Dim, Dims, Lane, Part, PerThread, Shared, Tile};
+use crate::blocks::{
+    Block, Dim, Dims, Lane, Part, PerThread, Shared, Tile, WarpElements, WarpRows,
+};
 use crate::device::Device;
 use crate::host::Len;
 use crate::raw::{Atomic, AtomicElement};
@@ -45,6 +49,10 @@ own_places! {
     [A] Shared<A>;
     ['a, T] Part<'a, T>;
     ['a, T] Lane<'a, T>;
+    ['a, T] WarpElements<'a, T>;
+    ['a, T] WarpRows<'a, T>;
+    ['a, T, const H: usize, const W: usize] Tile<'a, T, H, W>;
+    [const N: usize, const M: usize] Block<N, M>;
 }
 
 /// The methods are those of slices. A method of a trait for arrays would come before them.
@@ -82,6 +90,54 @@ impl<T: BuiltIn + ?Sized> BuiltIn for &mut T {
     fn place(&self) -> &T::Place {
         (**self).place()
     }
+}
+
+/// What an index selects an element of. A trait of the program may have a method `len` for it.
+pub trait Length {
+    /// Returns the number of elements.
+    fn phases_len(&self) -> usize;
+}
+
+macro_rules! lengths {
+    ($([$($generics:tt)*] $name:ty;)*) => {$(
+        impl<$($generics)*> Length for $name {
+            #[inline(always)]
+            fn phases_len(&self) -> usize {
+                self.len()
+            }
+        }
+    )*};
+}
+
+lengths! {
+    [T] [T];
+    [T, const N: usize] [T; N];
+    [T, const N: usize] Shared<[T; N]>;
+    [T] Shared<Vec<T>>;
+    ['a, T] Part<'a, T>;
+    ['a, T] Lane<'a, T>;
+}
+
+/// A number, or a `bool`.
+#[diagnostic::on_unimplemented(
+    message = "in kernels, `from` of a number takes a number or a `bool`, not a `{Self}`",
+    label = "this has the type `{Self}`",
+    note = "write a `#[device]` method of the type"
+)]
+pub trait OfNumber {}
+
+macro_rules! of_numbers {
+    ($($name:ty)*) => {$(impl OfNumber for $name {})*};
+}
+
+of_numbers!(bool u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
+#[cfg(feature = "half")]
+of_numbers!(half::f16 half::bf16);
+
+/// Returns the argument of `f32::from` and its like.
+#[inline(always)]
+pub fn of_number<T: OfNumber>(value: T) -> T {
+    value
 }
 
 /// An `Option`, or a reference to one.
@@ -153,6 +209,30 @@ impl<T: Handle + ?Sized> Handle for &mut T {}
 /// Takes a parameter whose type has such a name.
 #[inline(always)]
 pub fn handle<T: Handle + ?Sized>(_: &T) {}
+
+/// A reference to a block, by which a `#[device]` function takes it.
+#[diagnostic::on_unimplemented(
+    message = "a `#[device]` function takes a block as `&mut Block<N>`",
+    label = "this has the type `{Self}`"
+)]
+pub trait TheBlock {}
+
+impl<const N: usize, const M: usize> TheBlock for &mut Block<N, M> {}
+
+/// Takes a parameter that is a block.
+#[inline(always)]
+pub fn the_block<T: TheBlock>(_: &T) {}
+
+/// Returns the type of a field, into which no other is coerced.
+pub fn type_of<T>(_: &T) -> PhantomData<T> {
+    PhantomData
+}
+
+/// Returns `std::mem::swap`, which a program calls by this function.
+#[inline(always)]
+pub fn swap<T>(_: fn(&mut T, &mut T)) -> fn(&mut T, &mut T) {
+    std::mem::swap
+}
 
 /// Returns an argument, for whose evaluation the receiver of its method is borrowed.
 #[inline(always)]

@@ -126,7 +126,8 @@ pub use crate::host::{
     unchanging, with_shared,
 };
 pub use crate::methods::{
-    AnOption, BuiltIn, Handle, TypesOfKernelsDoNotDeref, assigned, beside, built_in, handle, option,
+    AnOption, BuiltIn, Handle, Length, TypesOfKernelsDoNotDeref, assigned, beside, built_in,
+    handle, of_number, option, swap, the_block, type_of,
 };
 pub use crate::print::{conversion, print, printed};
 pub use crate::probe::{InCpp, Named, Probe, Types, constructor, no_arguments, typed, variant_of};

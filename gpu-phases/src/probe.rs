@@ -106,6 +106,12 @@ thread_local! {
 }
 
 impl Types {
+    /// Returns no types.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Returns the types that `body` reports when it runs without arguments.
     #[must_use]
     pub fn of(body: impl FnOnce()) -> Self {

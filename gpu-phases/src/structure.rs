@@ -67,11 +67,11 @@ pub unsafe trait Items: Iterator {}
 /// The C++ type of a reference to a structure. By the rules of method calls it comes before [`OfDevice`].
 pub trait OfStructure {
     /// Returns the type.
-    fn reference(&self, text: &mut Text) -> String;
+    fn phases_reference(&self, text: &mut Text) -> String;
 }
 
 impl<S: Structure> OfStructure for Probe<S> {
-    fn reference(&self, text: &mut Text) -> String {
+    fn phases_reference(&self, text: &mut Text) -> String {
         format!("const {}&", text.structure::<S>())
     }
 }
@@ -79,11 +79,11 @@ impl<S: Structure> OfStructure for Probe<S> {
 /// The C++ type of a reference to a value.
 pub trait OfDevice {
     /// Returns the type.
-    fn reference(&self, text: &mut Text) -> String;
+    fn phases_reference(&self, text: &mut Text) -> String;
 }
 
 impl<T: Device> OfDevice for &Probe<T> {
-    fn reference(&self, text: &mut Text) -> String {
+    fn phases_reference(&self, text: &mut Text) -> String {
         format!("ref<{}>", text.ty::<T>())
     }
 }

@@ -5,7 +5,8 @@ use syn::{Expr, ExprMethodCall, Local, Pat, Type};
 
 use super::barriers::{Access, Kind};
 use super::{NUMBERS, OF_MEMORY, Role, SPLITS, phases};
-use crate::exprs::line_of;
+use crate::exprs::{line_of, replace};
+use crate::names::defined_name;
 use crate::refuse::{Result, refused};
 use crate::translate::{Effect, Translator, Value};
 
@@ -17,6 +18,7 @@ impl Translator<'_> {
         let line = line_of(&call.method);
         if name == "column" && self.is_item(&call.receiver) {
             let item = self.operand(&mut call.receiver)?;
+            self.of_library(&mut call.receiver);
             let values = self.operands(&mut call.args)?;
             let values = crate::exprs::codes(&values);
             return Ok(Some(Value::constant(format!(
@@ -27,6 +29,7 @@ impl Translator<'_> {
         match self.role(&call.receiver) {
             Role::Block if NUMBERS.contains(&name.as_str()) => {
                 let block = self.operand(&mut call.receiver)?;
+                self.of_library(&mut call.receiver);
                 Ok(Some(Value::constant(format!("b_{name}(c, {line}, {})", block.code))))
             }
             Role::Block if self.level.is_none() => refused(
@@ -41,9 +44,18 @@ impl Translator<'_> {
                     "write `let mut tile = block.shared([0.0f32; 256]);` as a statement of the kernel's closure",
                 )
             }
-            Role::Block => self.phase(call).map(Some),
+            Role::Block => {
+                self.is_the_block(&call.receiver)?;
+                self.phase(call).map(Some)
+            }
             Role::Memory | Role::Part if OF_MEMORY.contains(&name.as_str()) && name != "len" => {
-                self.split(call, &name, line).map(Some)
+                let value = self.split(call, &name, line)?;
+                if SPLITS.contains(&name.as_str()) {
+                    call.method = syn::Ident::new(&defined_name(&name), call.method.span());
+                } else {
+                    self.of_library(&mut call.receiver);
+                }
+                Ok(Some(value))
             }
             Role::Slot if name == "set" => {
                 let slot = self.handle(&mut call.receiver)?;
@@ -54,6 +66,24 @@ impl Translator<'_> {
                 Ok(Some(Value::unit()))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Gives a receiver the type of `&self`: methods of traits for its own type would come before those of the library.
+    fn of_library(&self, receiver: &mut Expr) {
+        let private = self.private();
+        replace(receiver, |inner| quote!(#private::built_in(&(#inner))));
+    }
+
+    /// Refuses other receivers than the name of the block, for whose types a trait of the program may have the method.
+    pub(crate) fn is_the_block(&self, receiver: &Expr) -> Result<()> {
+        match receiver {
+            Expr::Path(_) => Ok(()),
+            _ => refused(
+                receiver,
+                "this is not the name of the block",
+                "call the method of the name itself: `block.each(…)`",
+            ),
         }
     }
 
@@ -91,6 +121,7 @@ impl Translator<'_> {
         if self.role(&call.receiver) != Role::Block || self.level.is_none() {
             return Ok(None);
         }
+        self.is_the_block(&call.receiver)?;
         match call.method.to_string().as_str() {
             "shared" => self.shared(&mut local.pat, call).map(Some),
             "shared_slice" => self.shared_slice(&mut local.pat, call).map(Some),
@@ -309,6 +340,9 @@ impl Translator<'_> {
             return Ok(None);
         }
         let Expr::Call(call) = e else { return Ok(None) };
+        let private = self.private();
+        // The program may have a function of this name.
+        replace(&mut call.func, |function| quote!(#private::swap(#function)));
         // Of variables the handles change their places. What references lead to has other names, which keep their handles.
         let variables = call
             .args

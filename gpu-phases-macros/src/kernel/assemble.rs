@@ -66,7 +66,7 @@ pub(super) fn assemble(
         const _: () = {
             #(#[allow(unused_imports)] use #named as _;)*
             #[allow(unused_imports)]
-            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Int as _, Number as _, Real as _};
+            use #private::{DefinedFloat as _, DefinedInt as _, DefinedSigned as _, DefinedUnsigned as _, Elementary as _, Int as _, Length as _, Number as _, Real as _};
 
             struct Instance #impl_generics (#phantom) #where_clause;
 
@@ -134,7 +134,7 @@ pub(super) fn assemble(
                 #[allow(unused_variables, unused_mut)]
                 fn phases_write(phases_text: &mut #library::text::Text) {
                     let phases_checks = Self::phases_checks();
-                    let mut phases_types = #private::Types::default();
+                    let mut phases_types = #private::Types::new();
                     Self::phases_body(
                         ::core::option::Option::None,
                         ::core::option::Option::None,

@@ -228,7 +228,7 @@ impl Signature {
                 #(#given)*
                 let #kernel = Instance #turbofish ::KERNEL;
                 let #extent = #private::host(#kernel, || Instance #turbofish ::phases_host(#(#views),*))?;
-                if #extent.count() == ::core::option::Option::Some(0) {
+                if #library::kernel::Extent::count(&#extent) == ::core::option::Option::Some(0) {
                     return ::core::result::Result::Ok(());
                 }
                 // SAFETY: the types of the arguments are those of the parameters, and the conditions are checked.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::target::sealed;
 use crate::device::Device;
 use crate::math::{DefinedFloat, DefinedInt};
 
@@ -21,7 +22,7 @@ pub trait Element: Device {}
     label = "a value of each thread of type `{Self}`",
     note = "make a number of it in a phase; `block.compact` counts flags, and `block.warp_ballot` collects them"
 )]
-pub trait Summed: Element {
+pub trait Summed: Element + sealed::Sealed {
     /// The sum of nothing.
     const ZERO: Self;
 
@@ -48,6 +49,8 @@ elements!(half::f16 half::bf16);
 
 macro_rules! summed {
     ($zero:literal $plus:ident $order:ident: $($name:ident)*) => {$(
+        impl sealed::Sealed for $name {}
+
         impl Summed for $name {
             const ZERO: Self = $zero;
 

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use super::Element;
 use super::parts::{Part, Tile};
 use super::shared::{Shared, SharedLine};
-use super::target::{Target, sealed};
+use super::target::{Target, called_by_kernels, sealed};
 use crate::raw::{TakenPatches, Window};
 
 impl<T, const H: usize, const W: usize> Tile<'_, T, H, W> {
@@ -18,6 +18,10 @@ impl<T, const H: usize, const W: usize> Tile<'_, T, H, W> {
     pub fn patches<const R: usize, const C: usize>(&mut self) -> Patches<'_, T, H, W, R, C> {
         const { assert!(R > 0 && C > 0, "a patch has at least one element") }
         Patches(self.again())
+    }
+
+    called_by_kernels! {
+        phases_patches = patches<const R, const C>() -> Patches<'_, T, H, W, R, C>;
     }
 }
 
@@ -123,6 +127,10 @@ impl<T> Part<'_, T> {
     #[inline(always)]
     pub fn patches<const K: usize>(&mut self) -> LinePatches<'_, T, K> {
         line(self.elements)
+    }
+
+    called_by_kernels! {
+        phases_patches = patches<const K>() -> LinePatches<'_, T, K>;
     }
 }
 

@@ -5,8 +5,11 @@ use std::{fmt, iter};
 
 use super::Element;
 use super::Part;
+use super::patches::LinePatches;
 use super::splits::{Cells, Pairs, RowItems, pairs, rows, split};
-use super::target::{Dim, Dims, IntoItems, Line, Slices, Target, sealed, slices, target};
+use super::target::{
+    Dim, Dims, IntoItems, Line, Slices, Target, called_by_kernels, sealed, slices, target,
+};
 use crate::atomic::SharedAtomic;
 use crate::device::Device;
 use crate::raw::AtomicElement;
@@ -158,6 +161,14 @@ impl<A: SharedLine> Shared<A> {
     {
         SharedAtomic::new(self.0.elements())
     }
+
+    called_by_kernels! {
+        phases_split_at_mut = split_at_mut(middle) -> (Part<'_, A::Element>, Part<'_, A::Element>);
+        phases_pairs = pairs(distance) -> Pairs<'_, A::Element>;
+        phases_rows = rows(columns) -> RowItems<'_, A::Element>;
+        phases_patches = patches<const K>() -> LinePatches<'_, A::Element, K>;
+        phases_atomic = atomic() -> SharedAtomic<'_, A::Element> where A::Element: AtomicElement;
+    }
 }
 
 impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
@@ -166,6 +177,10 @@ impl<T: Element, const C: usize, const R: usize> Shared<[[T; C]; R]> {
     #[track_caller]
     pub fn cells(&mut self, columns: usize) -> Cells<'_, T, C> {
         super::splits::cells(&mut self.0, columns)
+    }
+
+    called_by_kernels! {
+        phases_cells = cells(columns) -> Cells<'_, T, C>;
     }
 }
 

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::Element;
 use super::parts::Part;
-use super::target::{Target, sealed, slices, target, visit_rows};
+use super::target::{Target, called_by_kernels, sealed, slices, target, visit_rows};
 use crate::cpu::raise;
 use crate::fault::FaultKind;
 
@@ -28,6 +28,12 @@ impl<T: Element> Part<'_, T> {
     #[track_caller]
     pub fn rows(&mut self, columns: usize) -> RowItems<'_, T> {
         rows(self.elements, columns)
+    }
+
+    called_by_kernels! {
+        phases_split_at_mut = split_at_mut(middle) -> (Part<'_, T>, Part<'_, T>);
+        phases_pairs = pairs(distance) -> Pairs<'_, T>;
+        phases_rows = rows(columns) -> RowItems<'_, T>;
     }
 }
 

@@ -2,6 +2,21 @@
 
 use super::Element;
 
+/// Defines names by which kernels call methods: a trait of the program for the type itself would have precedence over methods
+/// that take `&mut self`.
+macro_rules! called_by_kernels {
+    ($($name:ident = $method:ident$(<$(const $n:ident),+>)? ($($argument:ident)?) -> $result:ty $(where $bounded:ty: $bound:ident)?;)*) => {$(
+        #[doc(hidden)]
+        #[inline(always)]
+        #[track_caller]
+        #[allow(missing_docs, reason = "as the method of the name without `phases_`")]
+        pub fn $name$(<$(const $n: usize),+>)?(&mut self $(, $argument: usize)?) -> $result $(where $bounded: $bound)? {
+            self.$method$(::<$($n),+>)?($($argument)?)
+        }
+    )*};
+}
+pub(crate) use called_by_kernels;
+
 /// The second number of a block's dimensions, as a type.
 #[derive(Debug, Clone, Copy)]
 pub struct Dims<const M: usize>;

@@ -72,6 +72,26 @@ fn calls_other_methods_of_a_bound<T: Bits>(x: T, out: &mut [u32]) {
     each(out, |i, out| *out = x.rotate_left(1u32));
 }
 
+#[derive(Clone, Copy, PartialEq, Device)]
+#[repr(u32)]
+enum Side {
+    Left = 5,
+}
 
+impl From<Side> for u32 {
+    fn from(_: Side) -> u32 {
+        77
+    }
+}
+
+#[kernel]
+fn calls_a_conversion_of_the_program(out: &mut [u32]) {
+    each(out, |i, out| *out = u32::from(Side::Left));
+}
+
+#[device]
+fn takes_a_block_by_another_reference<const N: usize>(block: &&mut gpu_phases::Block<N>) -> u32 {
+    block.index() as u32
+}
 
 fn main() {}

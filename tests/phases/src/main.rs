@@ -7,6 +7,7 @@ mod elements;
 mod exported;
 mod functions;
 mod halves;
+mod hijacks;
 mod language;
 mod loops;
 mod math;
