@@ -174,7 +174,9 @@ fn depth_and_size_are_limited() {
 #[test]
 fn a_colon_after_the_opcode_is_no_operand() {
     let guarded = "setp.eq.b32 p, 0, 0; @p br: end; end:";
-    for body in [guarded, "mov.pred p, 1; @p br.uni : end; end:", "mov.pred p, 1; @p br : : end; end:"] {
+    for body in
+        [guarded, "mov.pred p, 1; @p br.uni : end; end:", "mov.pred p, 1; @p br : : end; end:"]
+    {
         let text = kernel(&format!(".reg .pred p; {body}"));
         let error = ptx::parse(&text).expect_err("refused").message;
         assert_eq!(error, "expected an operand, met `:`", "{body}");

@@ -8,6 +8,7 @@ use crate::both;
 
 /// By value, so that its methods would come before those of the library that take a reference.
 #[allow(dead_code, reason = "a wrong expansion would call them")]
+#[allow(clippy::wrong_self_convention, reason = "the names are those of the library's methods")]
 trait OfAll: Sized {
     fn name(self, _: usize, _: &mut Text) -> String {
         "the program's".to_owned()

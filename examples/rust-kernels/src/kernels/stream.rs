@@ -31,8 +31,9 @@ pub fn triad(scalar: f64, b: &[f64], c: &[f64], a: &mut [f64]) {
 }
 
 /// The first pass of a dot product: thread `i` adds up the products `i`, `i + sums.len()`, and so on. Neighbours read
-/// neighbouring elements, and the order of the additions does not depend on the device.
-#[kernel(contract)]
+/// neighbouring elements, and the order of the additions does not depend on the device. With 8 blocks on a multiprocessor, an
+/// H200 has all of 2^18 threads at once.
+#[kernel(contract, min_blocks = 8)]
 pub fn dot(a: &[f64], b: &[f64], sums: &mut [f64]) {
     assert!(a.len() == b.len());
     let (n, stride) = (a.len(), sums.len());
