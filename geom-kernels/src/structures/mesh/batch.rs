@@ -84,7 +84,7 @@ fn for_all<T: Sync, R: Send>(
 ) -> Result<()> {
     same_length(what, results.len(), queries.len())?;
     let chunks = queries.par_chunks(CHUNK).zip(results.par_chunks_mut(CHUNK)).enumerate();
-    chunks.for_each(|(chunk, (queries, results))| {
+    chunks.with_max_len(1).for_each(|(chunk, (queries, results))| {
         with_simd(Chunk { first: chunk * CHUNK, queries, results, find });
     });
     Ok(())

@@ -64,7 +64,8 @@ pub(super) fn for_points<Q: PointQuery, R: Send + Copy>(
         if sorts { (sorted(of.mesh, points), (1 << INDEX_BITS) - 1) } else { (given(), u64::MAX) };
     let run = |results: &mut [R]| {
         let chunks = order.par_chunks(CHUNK).zip(results.par_chunks_mut(CHUNK));
-        chunks.for_each(|(order, results)| {
+        // A core that has ended takes what is left chunk by chunk: some cost many times as much as others.
+        chunks.with_max_len(1).for_each(|(order, results)| {
             with_simd(Chunk { of, points, order, mask, results });
         });
     };
