@@ -9,6 +9,7 @@ mod table;
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use cuda_sys::CUresult;
 use ptx::fatbin::{Arch, Specific};
@@ -16,8 +17,7 @@ use ptx::ir::{Callee, Directives, Function, FunctionKind, Instr, Module, Op, Ope
 
 use super::{LoadError, error};
 use crate::exec::builtins;
-use spelled::{SPELLINGS, never};
-use table::{INSTRUCTIONS, Row, SPECIALS, TARGETS};
+use table::{Row, TARGETS};
 
 /// Problems that a log lists, at most.
 const LISTED: usize = 20;
@@ -52,13 +52,13 @@ impl Need {
 
     /// Returns the sum of the rows whose words `first` and `words` have, for a target of this number.
     fn of<'w>(
-        rows: &[Row],
+        rows: &Rows<Row>,
         target: u32,
         first: &str,
         words: impl Iterator<Item = &'w str> + Clone,
     ) -> Self {
         let mut need = Self::default();
-        for row in rows {
+        for row in rows.with(first) {
             if target < row.below && matches(row.words, first, words.clone()) {
                 let known = need.known || !row.words.starts_with('*');
                 need = Self { known, ..need.and(row) };
@@ -66,6 +66,52 @@ impl Need {
         }
         need
     }
+}
+
+/// Rows by their first words: a text has some hundred opcodes, and a table some hundred rows.
+struct Rows<R: 'static> {
+    /// Those of any first word.
+    any: Vec<&'static R>,
+    /// Those of a first word and of any, in the order of the table.
+    of: HashMap<&'static str, Vec<&'static R>>,
+}
+
+impl<R> Rows<R> {
+    fn new(rows: &'static [R], words: fn(&R) -> &'static str) -> Self {
+        let mut found = Self { any: Vec::new(), of: HashMap::new() };
+        for row in rows {
+            let names = words(row).split(' ').next().unwrap_or_default();
+            if names == "*" {
+                found.any.push(row);
+                found.of.values_mut().for_each(|rows| rows.push(row));
+                continue;
+            }
+            for name in names.split('|') {
+                found.of.entry(name).or_insert_with(|| found.any.clone()).push(row);
+            }
+        }
+        found
+    }
+
+    /// Returns the rows that an opcode with this first word may have.
+    fn with(&self, first: &str) -> &[&'static R] {
+        self.of.get(first).unwrap_or(&self.any)
+    }
+}
+
+static INSTRUCTIONS: LazyLock<Rows<Row>> =
+    LazyLock::new(|| Rows::new(table::INSTRUCTIONS, |row| row.words));
+static SPELLINGS: LazyLock<Rows<Row>> =
+    LazyLock::new(|| Rows::new(spelled::SPELLINGS, |row| row.words));
+static SPECIALS: LazyLock<Rows<Row>> =
+    LazyLock::new(|| Rows::new(table::SPECIALS, |row| row.words));
+static NEVER: LazyLock<Rows<(&str, &str)>> =
+    LazyLock::new(|| Rows::new(spelled::NEVER, |(words, _)| words));
+
+/// Returns why no version has an opcode of these words.
+fn never<'w>(first: &str, words: impl Iterator<Item = &'w str> + Clone) -> Option<&'static str> {
+    let mut rows = NEVER.with(first).iter();
+    rows.find(|(words_of, _)| matches(words_of, first, words.clone())).map(|(_, why)| *why)
 }
 
 /// Returns whether an instruction has the words of a pattern, as [`Row::words`] and [`spelled::NEVER`] describe them.
@@ -189,7 +235,7 @@ impl Check {
                     if let Some(why) = word.and_then(|_| never(first, words.clone())) {
                         self.problem(*line, &format!("`{opcode}` is no instruction of PTX: {why}"));
                     }
-                    let need = Need::of(INSTRUCTIONS, self.arch.number, first, words);
+                    let need = Need::of(&INSTRUCTIONS, self.arch.number, first, words);
                     if word.is_none() {
                         known.insert(opcode.to_owned(), need);
                     }
@@ -211,7 +257,7 @@ impl Check {
             if let Op::Mov { a: Operand::Special(special), .. } = op {
                 let name = special.to_string();
                 let stem = name.split('.').next().unwrap_or_default();
-                self.require(*line, &name, Need::of(SPECIALS, self.arch.number, stem, core::iter::empty()));
+                self.require(*line, &name, Need::of(&SPECIALS, self.arch.number, stem, core::iter::empty()));
             }
             let wrong = spaces::wrong(module, function, op).or_else(|| wide_byte(function, op));
             if let Some(what) = wrong {
@@ -225,7 +271,11 @@ impl Check {
         for &(opcode, line) in opcodes {
             let mut words = opcode.split('.').map(str::trim);
             let first = words.next().unwrap_or_default();
-            self.require(line, opcode, Need::of(SPELLINGS, self.arch.number, first, words.clone()));
+            self.require(
+                line,
+                opcode,
+                Need::of(&SPELLINGS, self.arch.number, first, words.clone()),
+            );
             if let Some(why) = never(first, words) {
                 self.problem(line, &format!("`{opcode}` is no instruction of PTX: {why}"));
             }
@@ -311,4 +361,32 @@ pub(super) fn check(module: &Module, opcodes: &[(&str, u32)], arch: Arch) -> Res
         let _ = write!(log, "\nand {} more", check.more);
     }
     Err(error(CUresult::CUDA_ERROR_INVALID_PTX, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same_as_of_all<R>(rows: &Rows<R>, all: &'static [R], words: fn(&R) -> &'static str) {
+        let named = all.iter().flat_map(|row| words(row).split(' ').next());
+        let firsts: Vec<&str> = named.flat_map(|names| names.split('|')).chain(["none"]).collect();
+        for first in firsts {
+            let may = |row: &&R| {
+                let names = words(row).split(' ').next().unwrap_or_default();
+                names == "*" || names.split('|').any(|name| name == first)
+            };
+            let wanted: Vec<_> = all.iter().filter(may).map(std::ptr::from_ref).collect();
+            let found: Vec<_> =
+                rows.with(first).iter().map(|row| std::ptr::from_ref(*row)).collect();
+            assert_eq!(found, wanted, "{first}");
+        }
+    }
+
+    #[test]
+    fn rows_are_found_by_their_first_words() {
+        same_as_of_all(&INSTRUCTIONS, table::INSTRUCTIONS, |row| row.words);
+        same_as_of_all(&SPELLINGS, spelled::SPELLINGS, |row| row.words);
+        same_as_of_all(&SPECIALS, table::SPECIALS, |row| row.words);
+        same_as_of_all(&NEVER, spelled::NEVER, |(words, _)| words);
+    }
 }

@@ -144,14 +144,3 @@ pub(super) const NEVER: &[(&str, &str)] = &[
     ("mma bf16 f16", "both factors have one type"),
     ("wmma rn f32|f16", ROUNDINGS),
 ];
-
-/// Returns why no version has an opcode of these words.
-pub(super) fn never<'w>(
-    first: &str,
-    words: impl Iterator<Item = &'w str> + Clone,
-) -> Option<&'static str> {
-    NEVER
-        .iter()
-        .find(|(pattern, _)| super::matches(pattern, first, words.clone()))
-        .map(|(_, why)| *why)
-}
