@@ -143,9 +143,8 @@ impl KernelSource for &nvrtc::Program {
     /// Loads the kernels. The program must have been created with the name expressions.
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         caller::check_caller()?;
-        let arch = context.device().arch()?;
         let driver = context.driver().version()?;
-        let program = with_lines_in_software(Cow::Borrowed(self), context)?;
+        let (program, arch) = for_context(Cow::Borrowed(self), context)?;
         let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
         Module::load(context, &image)
     }
@@ -165,10 +164,10 @@ impl KernelSource for &nvrtc::Program {
 impl<const N: usize> KernelSource for [nvrtc::Program; N] {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         caller::check_caller()?;
-        let (arch, driver) = (context.device().arch()?, context.driver().version()?);
+        let driver = context.driver().version()?;
         let mut linker = Linker::new(context);
         for program in relocatable(self, names) {
-            let program = with_lines_in_software(Cow::Owned(program), context)?;
+            let (program, arch) = for_context(Cow::Owned(program), context)?;
             let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
             linker = linker.image(program.source_name(), &image);
         }
@@ -215,16 +214,20 @@ impl KernelSource for &nvrtc::Image {
     }
 }
 
-/// Returns the program with line information on a software device, whose reports then name lines of the source. There, lines
-/// cost nothing that counts.
-fn with_lines_in_software<'p>(
+/// Returns the program, and the architecture to compile it for. On a software device the program has line information,
+/// which its reports name, and is compiled to PTX alone: machine code, which it does not run, takes a third of the compiler's
+/// time.
+fn for_context<'p>(
     program: Cow<'p, nvrtc::Program>,
     context: &Context,
-) -> Result<Cow<'p, nvrtc::Program>> {
-    Ok(match context.driver().is_software()? {
-        true => Cow::Owned(program.into_owned().with_options(|options| options.lineinfo(true))),
-        false => program,
-    })
+) -> Result<(Cow<'p, nvrtc::Program>, nvrtc::Arch)> {
+    let arch = context.device().arch()?;
+    if !context.driver().is_software()? {
+        return Ok((program, arch));
+    }
+    let (major, minor) = arch.capability();
+    let program = program.into_owned().with_options(|options| options.lineinfo(true));
+    Ok((Cow::Owned(program), nvrtc::Arch::compute(major, minor)))
 }
 
 /// Names the kernels: expressions are instantiated, and the types of the others do not depend on their linkage.

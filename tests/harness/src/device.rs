@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use cuda_safe::{Context, Driver, Kernel, LaunchConfig, Module, Stream, arg::KernelArgs};
+use cuda_safe::arg::KernelArgs;
+use cuda_safe::{Context, Driver, Kernel, KernelSource, LaunchConfig, Module, Stream};
 
 use super::report::count_launches;
 use super::{Failure, Open, Rng, TestResult};
@@ -175,7 +176,7 @@ impl TestDevice {
         if let Some(module) = modules.get(program.name) {
             return Ok(module.clone());
         }
-        let module = Module::load(&self.context, &self.image(program)?)?;
+        let module = (&program.to_nvrtc()).load_kernels(&self.context, &[])?;
         modules.insert(program.name, module.clone());
         Ok(module)
     }

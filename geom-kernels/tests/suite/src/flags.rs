@@ -1,6 +1,6 @@
 //! Programs on the headers, under the options that change floating-point code most.
 
-use cuda_safe::Module;
+use cuda_safe::{KernelSource, Module};
 use nvrtc::Options;
 
 use test_harness::{Failure, TestDevice};
@@ -21,7 +21,5 @@ pub(super) fn module(
     options: Options,
 ) -> Result<Module, Failure> {
     let program = geom_kernels::program(source).cuda_headers(false).options(options);
-    let arch = device.context().device().arch()?;
-    let image = program.compile_for_driver(arch, device.context().driver().version()?)?;
-    Ok(Module::load(device.context(), &image)?)
+    Ok(program.load_kernels(device.context(), &[])?)
 }
