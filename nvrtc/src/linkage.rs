@@ -99,6 +99,20 @@ pub(crate) fn undefined<'t>(
     words.iter().fold(begin.to_owned(), |lines, word| lines + "#undef " + word + "\n")
 }
 
+/// Returns the macros with arguments that texts define.
+pub(crate) fn macros<'t>(texts: impl Iterator<Item = &'t String>) -> impl Iterator<Item = &'t str> {
+    texts.flat_map(|text| {
+        text.match_indices("define").filter_map(move |(at, define)| {
+            if !text[..at].trim_end_matches([' ', '\t']).ends_with('#') {
+                return None;
+            }
+            let rest = text[at + define.len()..].trim_start_matches([' ', '\t']);
+            let (name, behind) = rest.split_at(rest.find(|c| !is_letter(c))?);
+            behind.starts_with('(').then_some(name)
+        })
+    })
+}
+
 /// Sets the types of kernels by the lowered names of their expressions.
 pub(crate) fn set_types(kernels: &mut [Signature], instances: &[(String, String)]) {
     let mut names: HashMap<&str, &str> = HashMap::with_capacity(instances.len());
@@ -112,8 +126,9 @@ pub(crate) fn set_types(kernels: &mut [Signature], instances: &[(String, String)
     }
 }
 
-/// Returns the kernels with C linkage that a text declares outside of macros.
-pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
+/// Returns the kernels with C linkage that a text declares outside of macros. None has a name of `macros`: such a word before
+/// a parenthesis stands for `__launch_bounds__` or the like.
+pub(crate) fn kernels(text: &str, macros: &HashSet<&str>) -> Vec<Kernel> {
     let mut found = Vec::new();
     let mut scopes: Vec<Scope> = Vec::new();
     // The open namespaces, each with `::` after it.
@@ -147,7 +162,8 @@ pub(crate) fn kernels(text: &str) -> Vec<Kernel> {
             ";" => statement = Statement::default(),
             "(" => {
                 let around = scopes.last();
-                if let Some(name) = statement.kernel(around.is_some_and(|scope| scope.is_c))
+                if !macros.contains(statement.last)
+                    && let Some(name) = statement.kernel(around.is_some_and(|scope| scope.is_c))
                     && !around.is_some_and(|scope| scope.in_body)
                     && repeated + path.len() <= REPEATED * text.len()
                 {
@@ -350,7 +366,9 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<(String, String)> {
-        kernels(text).into_iter().map(|kernel| (kernel.symbol, kernel.name)).collect()
+        let text = text.to_owned();
+        let macros = macros([&text].into_iter()).collect();
+        kernels(&text, &macros).into_iter().map(|kernel| (kernel.symbol, kernel.name)).collect()
     }
 
     #[test]
@@ -374,12 +392,18 @@ mod tests {
             namespace ns { extern "C" __global__ void nested(double* d) { *d = 1; } }
             struct S { int x; }; template <class T> __global__ void instance(T) {}
             __global__ void last(int) {}
+            # define  BOUNDS(threads) __launch_bounds__(threads)
+            // These define bounded(as the rest).
+            extern "C" __global__ void BOUNDS(f(256)) bounded(int) {}
+            extern "C" __global__ void after(int) BOUNDS(1);
         "#;
         let want = [
             ("declared", "declared"),
             ("inside", "inside"),
             ("deep", "a::b::deep"),
             ("nested", "ns::nested"),
+            ("bounded", "bounded"),
+            ("after", "after"),
         ];
         let want = want.map(|(symbol, name)| (symbol.to_owned(), name.to_owned()));
         assert_eq!(found(text), want);
@@ -394,7 +418,17 @@ mod tests {
         assert_eq!(found("R\""), []);
         assert_eq!(found("\"\\"), []);
         // Linear in the text.
-        for part in ["/*", "R\"(", "extern \"C\" {", "__global__ void k(", "a::", "#\\\n", "'"] {
+        for part in [
+            "/*",
+            "R\"(",
+            "extern \"C\" {",
+            "__global__ void k(",
+            "a::",
+            "#\\\n",
+            "'",
+            "#define ",
+            "define",
+        ] {
             let _ = found(&part.repeat(200_000));
         }
     }
@@ -428,6 +462,7 @@ mod tests {
     fn macros_are_undefined_unless_an_expression_names_them() {
         let kernels = kernels(
             "namespace ns { extern \"C\" { __global__ void a(int); __global__ void b(int); } }",
+            &HashSet::new(),
         );
         let lines = |expressions: &[&str], text: &str| {
             let mut kernels = kernels.clone();
@@ -452,7 +487,7 @@ mod tests {
         let many = |count: usize| -> String {
             (0..count).map(|i| format!("extern \"C\" __global__ void kernel_{i}(int);\n")).collect()
         };
-        assert_eq!(kernels(&many(50_000)).len(), 50_000);
+        assert_eq!(kernels(&many(50_000), &HashSet::new()).len(), 50_000);
         // A path of a megabyte for each kernel is 25 gigabytes, one of 4,000 letters 100 megabytes.
         for long in [1_000_000, 4_000] {
             let long = "n".repeat(long);
@@ -467,7 +502,7 @@ mod tests {
             [("namespace {", 25_000), ("extern \"C\" {", 25_000), ("namespace n {", 47), ("{", 0)]
         {
             let text = open.repeat(50_000) + &many(25_000);
-            assert_eq!(kernels(&text).len(), count, "{open}");
+            assert_eq!(kernels(&text, &HashSet::new()).len(), count, "{open}");
         }
         let (mut signatures, instances): (Vec<_>, Vec<_>) = (0..50_000)
             .map(|i| {
