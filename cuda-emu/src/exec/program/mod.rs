@@ -211,27 +211,7 @@ impl Program {
         program.sites = context.sites as usize;
         program.counted = context.counted.unwrap_or_default();
         program.find_entries(&module, target.number);
-        program.check_shared(device)?;
         Ok(program)
-    }
-
-    /// The driver's compiler refuses a kernel whose static shared memory is more than a block can have.
-    fn check_shared(&self, device: &DeviceInfo) -> Result<(), LoadError> {
-        let (most, fixed) = (device.shared_per_block, self.shared.iter().filter(|v| !v.dynamic));
-        // What a kernel reaches is looked for only where all variables together are too many.
-        if fixed.map(|variable| u64::from(variable.bytes)).sum::<u64>() <= u64::from(most) {
-            return Ok(());
-        }
-        let bytes = |entry| self.reach(entry).static_shared;
-        match self.entries().map(|(name, entry)| (name, bytes(entry))).find(|(_, n)| *n > most) {
-            Some((name, bytes)) => Err(error(
-                CUresult::CUDA_ERROR_INVALID_PTX,
-                format!(
-                    "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {most:#x} max)"
-                ),
-            )),
-            None => Ok(()),
-        }
     }
 
     /// Gives every global and constant variable memory and its first value.
