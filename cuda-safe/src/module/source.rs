@@ -143,10 +143,7 @@ impl KernelSource for &nvrtc::Program {
     /// Loads the kernels. The program must have been created with the name expressions.
     fn load_kernels(self, context: &Context, _: &[&str]) -> Result<Module> {
         caller::check_caller()?;
-        let driver = context.driver().version()?;
-        let (program, arch) = for_context(Cow::Borrowed(self), context)?;
-        let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
-        Module::load(context, &image)
+        Module::load(context, &compile(Cow::Borrowed(self), context)?)
     }
 
     fn load_with_lines(self, context: &Context, names: &[&str]) -> Result<Module> {
@@ -164,12 +161,10 @@ impl KernelSource for &nvrtc::Program {
 impl<const N: usize> KernelSource for [nvrtc::Program; N] {
     fn load_kernels(self, context: &Context, names: &[&str]) -> Result<Module> {
         caller::check_caller()?;
-        let driver = context.driver().version()?;
         let mut linker = Linker::new(context);
         for program in relocatable(self, names) {
-            let (program, arch) = for_context(Cow::Owned(program), context)?;
-            let image = timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?;
-            linker = linker.image(program.source_name(), &image);
+            let name = program.source_name().to_owned();
+            linker = linker.image(&name, &compile(Cow::Owned(program), context)?);
         }
         Module::load(context, &linker.link()?)
     }
@@ -214,20 +209,45 @@ impl KernelSource for &nvrtc::Image {
     }
 }
 
-/// Returns the program, and the architecture to compile it for. On a software device the program has line information,
-/// which its reports name, and is compiled to PTX alone: machine code, which it does not run, takes a third of the compiler's
-/// time.
-fn for_context<'p>(
-    program: Cow<'p, nvrtc::Program>,
-    context: &Context,
-) -> Result<(Cow<'p, nvrtc::Program>, nvrtc::Arch)> {
-    let arch = context.device().arch()?;
+/// Compiles a program for the device of a context. On a software device it has line information, which the device's reports
+/// name, and becomes PTX alone: machine code, which is not run there, would take a third of the compiler's time.
+fn compile(program: Cow<'_, nvrtc::Program>, context: &Context) -> Result<nvrtc::Image> {
+    let (real, driver) = (context.device().arch()?, context.driver().version()?);
+    let compile = |program: &nvrtc::Program, arch| -> Result<nvrtc::Image> {
+        Ok(timed!(INFO, [%arch, "compile"], program.compile_for_driver(arch, driver))?)
+    };
     if !context.driver().is_software()? {
-        return Ok((program, arch));
+        return compile(&program, real);
     }
-    let (major, minor) = arch.capability();
     let program = program.into_owned().with_options(|options| options.lineinfo(true));
-    Ok((Cow::Owned(program), nvrtc::Arch::compute(major, minor)))
+    let (major, minor) = real.capability();
+    let image = compile(&program, nvrtc::Arch::compute(major, minor))?;
+    match image.ptx.as_deref().map(shared_bytes) {
+        Some(Some(0..=STATIC_SHARED)) => Ok(image),
+        // The compiler may refuse the machine code: what fails on a GPU must fail here.
+        _ => compile(&program, real),
+    }
+}
+
+/// The most static shared memory of a kernel that the compiler of machine code takes, in bytes. The driver takes more.
+const STATIC_SHARED: u64 = 48 << 10;
+
+/// Returns the bytes of all static shared variables of a text as NVRTC writes it, a declaration a line; `None` if one is
+/// spelled in another way.
+fn shared_bytes(ptx: &str) -> Option<u64> {
+    let declared = ptx.lines().filter_map(|line| line.trim_start().split_once(".shared "));
+    let own = declared.filter(|(before, _)| matches!(*before, "" | ".visible " | ".weak "));
+    own.map(|(_, variable)| {
+        let mut words = variable.trim_end().strip_suffix(';')?.split(' ');
+        let (name, ty) = (words.next_back()?, words.next_back()?);
+        let width: u64 = ty.trim_start_matches(['.', 'b', 'u', 's', 'f']).parse().ok()?;
+        let count = match name.split_once('[') {
+            Some((_, count)) => count.strip_suffix(']')?.parse().ok()?,
+            None => 1,
+        };
+        width.div_ceil(8).checked_mul(count)
+    })
+    .try_fold(0u64, |sum, bytes| sum.checked_add(bytes?))
 }
 
 /// Names the kernels: expressions are instantiated, and the types of the others do not depend on their linkage.
@@ -241,4 +261,25 @@ pub(super) fn with_names(program: nvrtc::Program, names: &[&str]) -> nvrtc::Prog
 /// Returns whether a kernel's name is an expression for the compiler rather than a plain or mangled name.
 fn is_expression(name: &str) -> bool {
     name.contains(['<', ':', '&', '('])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_bytes;
+
+    #[test]
+    fn static_shared_variables_are_counted() {
+        let text = ".extern .shared .align 16 .b8 dynamic[];\n.visible .shared .align 4 .u32 one;\n\
+            .visible .entry k()\n{\n\t// demoted variable\n\t.shared .align 8 .b8 _ZZ1kvE1a[4096];\n\
+            \tst.shared.u32 \t[one], %r1;\n\tcvta.shared.u64 %rd1, %rd2;\n}\n";
+        assert_eq!(shared_bytes(text), Some(4 + 4096));
+        assert_eq!(shared_bytes(""), Some(0));
+        for other in [
+            ".shared .b8 a[2], b[3];",
+            ".shared .b8 a[2][3];",
+            ".shared .b8 a[99999999999999999999];",
+        ] {
+            assert_eq!(shared_bytes(other), None, "{other}");
+        }
+    }
 }

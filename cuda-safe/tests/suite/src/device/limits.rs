@@ -1,7 +1,7 @@
 //! Launches beyond a limit: refused with the limit's name and value, before the driver is asked.
 
 use cuda_safe::{
-    DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Stream, arg::KernelArgs, launch,
+    DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module, Stream, arg::KernelArgs, launch,
 };
 
 use test_harness::programs::{BASIC, LIMITS};
@@ -12,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
         "limits",
         device(are_named),
         device(of_a_kernel),
+        device(of_static_shared_memory),
         device(a_grid_of_nothing),
         device(a_node_of_nothing),
         device(a_block_of_nothing),
@@ -80,6 +81,21 @@ fn of_a_kernel(device: &TestDevice) -> TestResult {
     let (_, value, limit) = refused(&statically, &stream, launch, (&mut out,))?;
     ensure_eq!((value, limit), (u64::from(most) + 1, u64::from(most)));
     ensure_eq!(out.to_vec(&stream)?, [0; 1024], "nothing ran");
+    Ok(())
+}
+
+/// What the compiler of machine code refuses is refused on the software device, too, which runs PTX.
+fn of_static_shared_memory(device: &TestDevice) -> TestResult {
+    let compile = |bytes: u32| {
+        let text = format!(
+            "__global__ void k(char* c) {{ __shared__ char s[{bytes}]; s[c[0]] = c[1]; __syncthreads(); c[2] = s[c[3]]; }}"
+        );
+        Module::compile(device.context(), &text)?.kernel("k")
+    };
+    ensure_eq!(compile(48 << 10)?.attributes()?.static_shared, 48 << 10);
+    let Err(error) = compile((48 << 10) + 1) else { return Err(Failure::new("compiled")) };
+    ensure!(matches!(error.kind(), ErrorKind::Compile(_)), "{error}");
+    ensure!(error.to_string().contains("too much shared data"), "{error}");
     Ok(())
 }
 
