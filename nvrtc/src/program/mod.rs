@@ -377,13 +377,9 @@ impl Program {
     fn with_c_linkage(&self, outside: &Outside) -> Vec<Kernel> {
         let texts = || self.headers.iter().map(|(_, text)| text).chain([&self.source]);
         let external = |text: &String| text.contains("extern") && text.contains("\"C\"");
-        let in_c = || texts().filter(|text| external(text));
-        let macros: HashSet<&str> = if in_c().next().is_some() {
-            linkage::macros(texts()).collect()
-        } else {
-            HashSet::new()
-        };
-        let mut kernels: Vec<_> = in_c().flat_map(|text| linkage::kernels(text, &macros)).collect();
+        let macros = linkage::macros(texts()).collect();
+        let in_c = texts().filter(|text| external(text));
+        let mut kernels: Vec<_> = in_c.flat_map(|text| linkage::kernels(text, &macros)).collect();
         if texts().any(external) || !outside.files.files.is_empty() {
             let mut known: HashSet<_> =
                 kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
